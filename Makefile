@@ -1,0 +1,59 @@
+# Each target sets up what it needs in .venv; a fresh machine needs Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+# pip picks the CPU build of torch when the pinned release is asked for by itself, first.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint format bench fuzz reproduce clean
+.DEFAULT_GOAL := help
+
+help:  ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/torch: constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayhull needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(INSTALL) torch==2.13.0
+	@touch $@
+
+.venv/demo: .venv/torch pyproject.toml
+	$(INSTALL) -e '.[experiments]'
+	@touch $@
+
+.venv/dev: .venv/torch pyproject.toml
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+.venv/bench: .venv/dev pyproject.toml
+	$(INSTALL) -e '.[bench]'
+	@touch $@
+
+# The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
+.venv/peers: .venv/bench
+	$(INSTALL) cvxpy diffcp jax flax optax jaxtyping beartype
+	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
+	@touch $@
+
+demo: .venv/demo  ## Convert the paper's checkerboard, say what was found, draw it
+	$(BIN)/python examples/checkerboard.py
+
+test: .venv/dev  ## Run the tests (doctests and README code included)
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/dev  ## Check style (ruff) and types (mypy, strict)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/dev  ## Rewrite the code in our style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/peers  ## Run every benchmark; tables, plots and JSON go to benchmarks/results
+	$(BIN)/python -m benchmarks
+
+fuzz: .venv/dev  ## Look for wrong answers for ten minutes
+	$(BIN)/python -m tests.fuzz --minutes 10
+
+clean:  ## Remove the environment and every cache
+	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,0 +1,91 @@
+"""Hard linear constraints on neural-network activations.
+
+The names below are the whole public list. They are loaded when first used, so that ``import rayhull`` and the command
+line stay light: torch is imported only by what needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rayhull._version import __version__
+
+if TYPE_CHECKING:
+    from rayhull.errors import (
+        BudgetExceededError,
+        EmptySetError,
+        FileFormatError,
+        MissingExtraError,
+        RayhullError,
+        UnverifiedError,
+    )
+    from rayhull.polyhedron import Polyhedron, intersection, product
+    from rayhull.sets import (
+        along,
+        box,
+        checkerboard,
+        concave,
+        convex,
+        halfspaces,
+        lipschitz,
+        monotone,
+        nonnegative,
+        ordered,
+        simplex,
+        sum_to,
+        unimodal,
+        windows,
+    )
+
+_HOME = {
+    "polyhedron": ["Polyhedron", "product", "intersection"],
+    "sets": [
+        *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
+        *("nonnegative", "ordered", "simplex", "sum_to", "unimodal", "windows"),
+    ],
+    "errors": [
+        *("RayhullError", "EmptySetError", "BudgetExceededError", "UnverifiedError", "MissingExtraError"),
+        "FileFormatError",
+    ],
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "BudgetExceededError",
+    "EmptySetError",
+    "FileFormatError",
+    "MissingExtraError",
+    "Polyhedron",
+    "RayhullError",
+    "UnverifiedError",
+    "__version__",
+    "along",
+    "box",
+    "checkerboard",
+    "concave",
+    "convex",
+    "halfspaces",
+    "intersection",
+    "lipschitz",
+    "monotone",
+    "nonnegative",
+    "ordered",
+    "product",
+    "simplex",
+    "sum_to",
+    "unimodal",
+    "windows",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -1,0 +1,57 @@
+"""Which rays on the two sides of a row are adjacent, in NumPy: the pairs that share zeros no third ray has.
+
+Zero sets are rows of 64-bit words. Two extreme rays of a cone in k dimensions are adjacent only if they have k - 2 zeros
+in common (cheap to refuse), and exactly if no third ray has all the zeros that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+CHUNK = 2_000_000  # words compared at a time: some 16 MB, and some 10 ms between two looks at the clock
+
+
+def packed(zeros: NDArray[np.bool_]) -> Words:
+    """Rows of booleans as rows of 64-bit words, lowest bit first.
+
+    >>> packed(np.array([[True, False, True]]))
+    array([[5]], dtype=uint64)
+    """
+    width = -(-zeros.shape[1] // 64) * 64
+    padded = np.zeros((len(zeros), max(width, 64)), bool)
+    padded[:, : zeros.shape[1]] = zeros
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int) -> Iterator[Ints]:
+    """Adjacent pairs (one ray of ``above``, one of ``below``), a chunk at a time, as arrays of shape (pairs, 2)."""
+    words = sets.shape[1]
+    step = max(1, CHUNK // max(1, len(below) * words))
+    for start in range(0, len(above), step):
+        part = above[start : start + step]
+        common = np.zeros((len(part), len(below)), np.uint8 if words < 4 else np.int64)
+        for w in range(words):
+            common += np.bitwise_count(sets[part, w][:, None] & sets[below, w])
+        a, b = np.nonzero(common >= need)
+        pairs = np.stack([part[a], below[b]], axis=1)
+        size = max(1, CHUNK // max(1, len(sets)))
+        for first in range(0, len(pairs), size):
+            some = pairs[first : first + size]
+            yield some[~_have_witness(sets, some)]
+        if not len(pairs):
+            yield pairs
+
+
+def _have_witness(sets: Words, pairs: Ints) -> NDArray[np.bool_]:
+    """For each pair: is there a third ray with all the zeros that the two share?"""
+    shared = sets[pairs[:, 0]] & sets[pairs[:, 1]]
+    inside = np.ones((len(pairs), len(sets)), bool)
+    for w in range(sets.shape[1]):
+        inside &= (shared[:, w][:, None] & ~sets[:, w]) == 0
+    return np.count_nonzero(inside, axis=1) > 2  # the two themselves are always inside

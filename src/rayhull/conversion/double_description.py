@@ -1,0 +1,251 @@
+"""Double description: the extreme rays of a pointed cone, one inequality at a time.
+
+The cone {y >= 0} has the unit vectors for rays. Each further row c splits the rays by the sign of c y: those below it go,
+and every adjacent pair of one above and one below leaves a new ray where the edge between them meets c y = 0.
+Rays are kept as (y, slacks of the rows still to come), so nothing but sums of two rays is ever computed; which rows are
+tight at a ray is kept as a set of bits, from which adjacency is read off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rayhull.conversion import adjacency, floats, verify
+from rayhull.conversion.adjacency import Ints, Words
+from rayhull.conversion.combine import combine_exact, combine_float, narrowed
+from rayhull.conversion.limits import Limits
+from rayhull.conversion.progress import Watch
+from rayhull.conversion.row_order import choose, ranks
+from rayhull.errors import MissingExtraError
+
+PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
+BUDGET = 20_000_000  # steps of a compiled run between two looks at the clock: some 50 ms
+
+
+class State(NamedTuple):
+    """The cone of the rows taken so far."""
+
+    C: NDArray[Any]  # (n, k)
+    S: NDArray[Any]  # (r, k + open rows): y and the open slacks of each ray
+    Z: Words  # (r, words): its zeros among the coordinates and the taken rows
+    E: floats.Floats  # (r,): its error, 0 in exact arithmetic
+    left: Ints  # row of each open column
+    taken: Ints  # row of each bit from k on
+    bits: int  # coordinates and taken rows
+
+    @property
+    def slacks(self) -> NDArray[Any]:
+        return self.S[:, self.C.shape[1] :]
+
+    def without_columns(self, gone: NDArray[np.bool_]) -> State:
+        k = self.C.shape[1]
+        keep = np.concatenate([np.ones(k, bool), ~gone])
+        return self._replace(S=np.compress(keep, self.S, axis=1), left=self.left[~gone])
+
+
+def extreme_rays(
+    C: NDArray[Any],
+    *,
+    limits: Limits | None = None,
+    report: Callable[[int, int, int, int], None] | None = None,
+    compiled: bool | None = None,
+) -> NDArray[Any]:
+    """Extreme rays of the pointed cone {y in R^k : y >= 0, C y >= 0}, verified.
+
+    Integers (int64 or Python's) are converted exactly, floats with a running error estimate: what they cannot decide
+    raises :class:`~rayhull.errors.UnverifiedError`.
+
+    Args:
+        C: the rows beside y >= 0.
+        limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.limits.Limits`.
+        report: called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
+        compiled: True asks for numba, False for NumPy alone, None takes numba if it is there.
+
+    Shape:
+        ``C`` (n, k); returns (r, k), in lexicographic order: primitive integer vectors (int64, or Python integers
+        where one does not fit), or floats scaled to largest entry 1.
+
+    Examples:
+        >>> extreme_rays(np.array([[1, 1, -1]]))  # y0 + y1 >= y2
+        array([[0, 1, 0],
+               [0, 1, 1],
+               [1, 0, 0],
+               [1, 0, 1]])
+    """
+    C = _checked(C)
+    kernels = _kernels(compiled)
+    watch = Watch(limits or Limits(), report, len(C))
+    state = _start(C)
+    order = ranks(C)
+    while len(state.left) and len(state.S):
+        if kernels is not None and state.S.dtype != object:
+            state = _run_cheap_rows(state, order, kernels, watch)
+        state = state.without_columns(_redundant(state))
+        if len(state.left) and len(state.S):
+            state = _take_row(state, _next_column(state, order), kernels, watch)
+    watch.say(len(C), len(state.S), 0, last=True)
+    return verify.verified(state.C, state.S[:, : C.shape[1]], state.E, kernels)
+
+
+def _checked(C: NDArray[Any]) -> NDArray[Any]:
+    C = np.asarray(C)
+    if C.ndim != 2:
+        raise ValueError(f"C must have 2 dimensions (rows, coordinates), got shape {C.shape}.")
+    if C.dtype.kind == "f":
+        if not np.isfinite(C).all():
+            raise ValueError("C has entries that are NaN or infinite: every row must be finite.")
+        return floats.scaled(C.astype(np.float64))
+    if C.dtype.kind not in "iuO":
+        raise ValueError(f"C must hold integers or floats, got dtype {C.dtype}.")
+    return narrowed(C.astype(object)) if C.dtype != np.int64 or (C == np.iinfo(np.int64).min).any() else C
+
+
+def _kernels(compiled: bool | None) -> ModuleType | None:
+    """The compiled kernels if asked for or there."""
+    if compiled is False:
+        return None
+    try:
+        from rayhull.conversion import _compiled
+    except ImportError as error:
+        if compiled:
+            raise MissingExtraError("numba", "fast", "Compiled conversion") from error
+        return None
+    return _compiled
+
+
+def _start(C: NDArray[Any]) -> State:
+    """The orthant: unit vectors, each with all coordinates but one at zero."""
+    n, k = C.shape
+    S = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
+    E = np.zeros(k)
+    if C.dtype == np.float64:
+        E[:] = floats.UNCERTAINTY
+        S[np.abs(S) <= floats.ZERO_LEVEL * floats.UNCERTAINTY] = 0.0
+    zeros = np.zeros((k, k + n), bool)
+    zeros[:, :k] = ~np.eye(k, dtype=bool)
+    return State(C, S, adjacency.packed(zeros), E, np.arange(n), np.zeros(n, np.int64), k)
+
+
+def _grey(state: State) -> NDArray[np.bool_]:
+    """Open slacks too close to call."""
+    size = np.abs(state.slacks)
+    grey: NDArray[np.bool_] = (size > 0) & (size < floats.CLEAR_LEVEL * state.E[:, None])
+    return grey
+
+
+def _redundant(state: State) -> NDArray[np.bool_]:
+    """Open rows that no ray breaks: the taken rows imply them, now and for good."""
+    broken = (state.slacks < 0).any(axis=0)
+    if state.S.dtype == np.float64:
+        broken |= _grey(state).any(axis=0)
+    return ~broken
+
+
+def _next_column(state: State, order: Ints) -> int:
+    grey = _grey(state).sum(axis=0) if state.S.dtype == np.float64 else np.zeros(len(state.left), np.int64)
+    positive, negative = (state.slacks > 0).sum(axis=0), (state.slacks < 0).sum(axis=0)
+    column = choose(positive, negative, grey, order[state.left])
+    if column < 0:
+        raise floats.too_close(int(state.left[0]))
+    return column + state.C.shape[1]
+
+
+def _run_cheap_rows(state: State, order: Ints, kernels: Any, watch: Watch) -> State:
+    """Take rows in compiled code until one is not cheap (or fails there: the NumPy step then says why)."""
+    limit = watch.limits.max_generators
+    most = np.iinfo(np.int64).max if limit is None else limit
+    status = kernels.PAUSED
+    while status == kernels.PAUSED:
+        watch.check(len(state.C) - len(state.left), len(state.S), 0, _nbytes(state, len(state.S)))
+        taken = state.taken.copy()
+        status, S, Z, E, left, bits = kernels.advance(
+            state.C, state.S, state.Z, state.E, state.left, taken, state.bits, order, most, BUDGET
+        )
+        state = State(state.C, S, Z, E, left, taken, bits)
+    return state
+
+
+def _nbytes(state: State, rays: int) -> int:
+    """Memory for this many rays and their copies while a row is taken; a Python integer is a pointer and 32 bytes."""
+    entry = 40 if state.S.dtype == object else 8
+    return 2 * rays * (state.S.shape[1] * entry + state.Z.shape[1] * 8)
+
+
+def _take_row(state: State, column: int, kernels: Any, watch: Watch) -> State:
+    """The cone with one more row."""
+    value = state.S[:, column]
+    above, below = np.flatnonzero(value > 0), np.flatnonzero(value < 0)
+    row, kept = len(state.C) - len(state.left), len(state.S) - len(below)
+    pairs = len(above) * len(below)
+    watch.say(row, len(state.S), pairs)
+    watch.check(row, len(state.S), pairs, _nbytes(state, len(state.S)))
+    adjacent = [np.empty((0, 2), np.int64)]
+    found = 0
+    for some in _search(state, above, below, kernels):
+        adjacent.append(some)
+        found += len(some)
+        watch.say(row, len(state.S), pairs)
+        watch.check(row, max(len(state.S), kept + found), 0, _nbytes(state, kept + found))
+    state.taken[state.bits - state.C.shape[1]] = state.left[column - state.C.shape[1]]
+    S, Z, E = _new_rays(state, np.concatenate(adjacent), column, kernels, watch)
+    return _replaced(state, S, Z, E, column)
+
+
+def _search(state: State, above: Ints, below: Ints, kernels: Any) -> Iterator[Ints]:
+    """Adjacent pairs, a chunk at a time."""
+    sets = np.ascontiguousarray(state.Z[:, : -(-state.bits // 64)])
+    pairs = adjacency.adjacent_pairs if kernels is None else kernels.adjacent_pairs
+    found: Iterator[Ints] = pairs(sets, above, below, state.C.shape[1] - 2)
+    return found
+
+
+def _new_rays(
+    state: State, pairs: Ints, column: int, kernels: Any, watch: Watch
+) -> tuple[NDArray[Any], Words, floats.Floats]:
+    """One ray for each adjacent pair: its entries, zeros and error."""
+    k, row = state.C.shape[1], len(state.C) - len(state.left)
+    Z = state.Z[pairs[:, 0]] & state.Z[pairs[:, 1]]
+    Z[:, state.bits // 64] |= np.uint64(1) << np.uint64(state.bits % 64)
+    parts, errors = [state.S[:0]], [state.E[:0]]
+    step = max(1, PART // state.S.shape[1] // (10 if state.S.dtype == object else 1))
+    for first in range(0, len(pairs), step):
+        watch.check(row, len(state.S), 0, 0)
+        some, E = pairs[first : first + step], np.zeros(len(pairs[first : first + step]))
+        made = None
+        if kernels is not None and state.S.dtype != object:
+            made = kernels.new_rays(state, some, column)
+        if made is not None:
+            S, E = made
+        elif state.S.dtype == np.float64:
+            S, E = combine_float(
+                state.C, state.S, state.E, some, column, Z[first : first + step], state.left,
+                state.taken[: state.bits - k + 1],
+            )  # fmt: skip
+        else:
+            S = combine_exact(state.S, some, column, k)
+        parts.append(S)
+        errors.append(E)
+    return np.concatenate(parts), Z, np.concatenate(errors)
+
+
+def _replaced(state: State, S: NDArray[Any], Z: Words, E: floats.Floats, column: int) -> State:
+    """The rays above and on the row, and the new ones; the row's column goes."""
+    value = state.S[:, column]
+    on = np.flatnonzero(value == 0)
+    state.Z[on, state.bits // 64] |= np.uint64(1) << np.uint64(state.bits % 64)
+    kept = value >= 0
+    state = state._replace(
+        S=np.concatenate([state.S[kept], S]),
+        Z=np.concatenate([state.Z[kept], Z]),
+        E=np.concatenate([state.E[kept], E]),
+        bits=state.bits + 1,
+    )
+    gone = np.zeros(len(state.left), bool)
+    gone[column - state.C.shape[1]] = True
+    state = state.without_columns(gone)
+    return state._replace(S=narrowed(state.S))

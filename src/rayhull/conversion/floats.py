@@ -1,0 +1,98 @@
+"""What floating-point slacks can be trusted for: error levels, and rays recomputed from their tight rows.
+
+Rows are scaled to sum of absolute entries 1 and rays to largest entry 1, so a slack is at most 1 and its error is at
+most the ray's error plus the row's. Each ray carries an error estimate e. A slack is *zero* up to ``ZERO_LEVEL`` e,
+*clear* from ``CLEAR_LEVEL`` e on, and *grey* between: a grey slack decides nothing, the conversion raises instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rayhull.errors import UnverifiedError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+UNCERTAINTY = 2.0**-48  # relative error granted to the entries of the rows: about 16 roundings
+ZERO_LEVEL = 16.0
+CLEAR_LEVEL = 1024.0
+REFRESH = 2.0**-44  # a ray whose error estimate is larger is recomputed from its tight rows
+SMALLEST_PIVOT = 1e-6  # tight rows closer to dependent than this say nothing about their ray
+
+ADVICE = "Give the rows as integers or fractions, which are converted exactly."
+
+
+def ill_conditioned() -> UnverifiedError:
+    """Tight rows so close to dependent that they do not determine their ray."""
+    return UnverifiedError(
+        "A ray's tight rows are so close to dependent that floating point cannot tell where it points "
+        f"(smallest pivot under {SMALLEST_PIVOT:g}). {ADVICE}"
+    )
+
+
+def too_close(row: int) -> UnverifiedError:
+    """A slack between zero and clear."""
+    return UnverifiedError(
+        f"Row {row} is too close to call: some ray's slack is neither clearly zero (rounding) nor clearly not "
+        f"(at least {CLEAR_LEVEL / ZERO_LEVEL:g} times larger). {ADVICE}"
+    )
+
+
+def scaled(C: Floats) -> Floats:
+    """The rows scaled to sum of absolute entries 1 (a zero row stays)."""
+    sums = np.abs(C / np.maximum(np.abs(C).max(axis=1, initial=0.0), np.finfo(float).tiny)[:, None])
+    largest = np.abs(C).max(axis=1, initial=0.0)
+    out: Floats = C / np.where(largest > 0, largest * np.maximum(sums.sum(axis=1), 1.0), 1.0)[:, None]
+    return out
+
+
+def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
+    """For each matrix of a batch, the y on its support with rows y = 0, by Gauss-Jordan with complete pivoting.
+
+    Args:
+        rows: tight rows of each ray, padded with zero rows.
+        support: the coordinates that are not zero; at least one for each ray.
+
+    Returns:
+        y with largest entry 1, the smallest pivot (1 if none was needed), and the largest entry that is left after
+        rank = support - 1 pivots, which would be 0 in exact arithmetic.
+
+    Shape:
+        ``rows`` (r, t, k), ``support`` (r, k); returns (r, k), (r,), (r,).
+    """
+    r, t, k = rows.shape
+    M = np.where(support[:, None, :], rows, 0.0)
+    each, steps = np.arange(r), support.sum(axis=1) - 1
+    unused, pivots = np.ones((r, t), bool), np.ones(r)
+    owner = np.full((r, k), -1)  # the row that each pivot column belongs to
+    for step in range(int(steps.max(initial=0)) if t else 0):
+        size = np.where(unused[:, :, None], np.abs(M), 0.0).reshape(r, t * k)
+        place = size.argmax(axis=1)
+        on = np.flatnonzero(step < steps)
+        a, c = place[on] // k, place[on] % k
+        pivot = M[on, a, c]
+        pivots[on] = np.minimum(pivots[on], np.abs(pivot))
+        row = M[on, a] / np.where(pivot == 0.0, 1.0, pivot)[:, None]  # (on, k)
+        M[on] -= M[on, :, c][:, :, None] * row[:, None, :]
+        M[on, a] = row
+        unused[on, a] = False
+        owner[on, c] = a
+    if not t:
+        pivots[steps > 0] = 0.0
+    free = np.argmax(support & (owner < 0), axis=1)
+    if t:
+        y = -np.take_along_axis(M[each, :, free], np.maximum(owner, 0), axis=1)
+        rest = np.where(unused[:, :, None], np.abs(M), 0.0).max(axis=(1, 2))
+    else:
+        y, rest = np.zeros((r, k)), np.zeros(r)
+    y[owner < 0] = 0.0
+    y[each, free] = 1.0
+    y /= np.abs(y).max(axis=1, keepdims=True, initial=0.0)
+    return y, pivots, rest
+
+
+def error_of(pivots: Floats | float) -> Floats | float:
+    """Error of a ray computed from its tight rows: their uncertainty, through the smallest pivot."""
+    return UNCERTAINTY * (1.0 + 0.5 / pivots)

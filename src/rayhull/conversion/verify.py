@@ -1,0 +1,121 @@
+"""Every answer is checked from the rows themselves: all rays feasible, all extreme, none twice; floats polished too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rayhull.conversion import floats
+from rayhull.conversion.adjacency import Words, packed
+from rayhull.conversion.completeness import check_edges
+from rayhull.conversion.rank import all_extreme
+from rayhull.errors import UnverifiedError
+
+CHUNK = 2_000_000  # entries of a product at a time
+
+
+def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -> NDArray[Any]:
+    """The rays in lexicographic order if they pass every check, else :class:`~rayhull.errors.UnverifiedError`.
+
+    Args:
+        C: rows, scaled if floats. Y: rays. E: error of each ray (0 if exact).
+
+    Shape:
+        ``C`` (n, k), ``Y`` (r, k), ``E`` (r,).
+    """
+    if not len(Y):
+        return Y
+    if C.dtype == np.float64:
+        return _verified_float(C, Y, E)
+    tight = _tight_exactly(C, Y)
+    support = (Y != 0).astype(bool)
+    if not all_extreme(C, tight, support, kernels):
+        raise _broken("a ray is not extreme")
+    _check_distinct(packed(np.concatenate([~support, tight], axis=1)))
+    return Y[_lexicographic(Y)]
+
+
+def _broken(what: str) -> UnverifiedError:
+    return UnverifiedError(
+        f"The conversion failed its own verification: {what}. This is a fault in rayhull; please report the rows."
+    )
+
+
+def _check_distinct(sets: Words) -> None:
+    """Extreme rays with the same zeros are the same ray."""
+    if len(np.unique(sets, axis=0)) < len(sets):
+        raise _broken("a ray comes twice")
+
+
+def _lexicographic(Y: NDArray[Any]) -> NDArray[np.intp]:
+    if Y.dtype != object:
+        return np.lexsort(Y.T[::-1])
+    return np.array(sorted(range(len(Y)), key=lambda i: tuple(Y[i])))
+
+
+def _tight_exactly(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where C y = 0, (r, n); raises if C y or y is negative anywhere."""
+    if (Y < 0).any():
+        raise _broken("a ray has a negative coordinate")
+    tight = np.zeros((len(Y), len(C)), bool)
+    step = max(1, CHUNK // max(1, len(C)))
+    for first in range(0, len(Y), step):
+        part = slice(first, first + step)
+        high, low = _products(C, Y[part])
+        if (high < 0).any():
+            raise _broken("a ray breaks a row")
+        tight[part] = (high == 0) & (low == 0)
+    return tight
+
+
+def _products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Y C^T exactly, as (high, low) with value = high 2^32 + low and 0 <= low < 2^32, in int64 if that is safe."""
+    if C.dtype != object and Y.dtype != object:
+        width = float(np.abs(C).astype(float).sum(axis=1).max(initial=0.0))
+        if width < 2.0**30:  # |C| y_high < 2^61 and |C| y_low < 2^62
+            low = (Y & 0xFFFFFFFF) @ C.T
+            return (Y >> 32) @ C.T + (low >> 32), low & 0xFFFFFFFF
+    value = Y.astype(object) @ C.T.astype(object)
+    return value >> 32, value & 0xFFFFFFFF
+
+
+def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Floats:
+    """Floats: the zeros read off the rays must determine them, and come out the same for what they determine."""
+    tight = _tight_or_clear(C, Y, E)
+    support = Y > 0
+    Y, E = _determined(C, tight, support)
+    if (_tight_or_clear(C, Y, E) != tight).any():
+        raise UnverifiedError(f"A ray and the rows that are tight at it do not agree. {floats.ADVICE}")
+    sets = packed(np.concatenate([~support, tight], axis=1))
+    _check_distinct(sets)
+    check_edges(np.concatenate([~support, tight], axis=1), sets, Y.shape[1])
+    return Y[_lexicographic(Y)]
+
+
+def _tight_or_clear(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Bools:
+    """Where C y is zero, (r, n); everywhere else it must be clearly positive."""
+    slack, level = Y @ C.T, E[:, None]
+    tight: floats.Bools = np.abs(slack) <= floats.ZERO_LEVEL * level
+    doubtful = np.flatnonzero((~tight & (slack < floats.CLEAR_LEVEL * level)).any(axis=0))
+    if len(doubtful):
+        raise floats.too_close(int(doubtful[0]))
+    if ((Y > 0) & (Y < floats.ZERO_LEVEL * level)).any():
+        raise UnverifiedError(f"A ray has a coordinate too close to zero to call. {floats.ADVICE}")
+    return tight
+
+
+def _determined(C: floats.Floats, tight: floats.Bools, support: floats.Bools) -> tuple[floats.Floats, floats.Floats]:
+    """The rays that the tight rows determine, and their errors; raises if a rank is not clearly k - 1."""
+    y, error = np.empty(support.shape), np.empty(len(support))
+    counts = tight.sum(axis=1)
+    for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
+        for ids in np.array_split(np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CHUNK):
+            rows = C[np.nonzero(tight[ids])[1].reshape(len(ids), most)]
+            y[ids], pivots, rest = floats.null_vectors(rows, support[ids])
+            error[ids] = floats.error_of(np.maximum(pivots, floats.SMALLEST_PIVOT))
+            bad = (pivots < floats.SMALLEST_PIVOT) | (rest > floats.CLEAR_LEVEL * error[ids])
+            if bad.any() or (y[ids][support[ids]] <= 0).any():
+                raise floats.ill_conditioned()
+    return y, error

@@ -1,0 +1,36 @@
+"""What rayhull raises. Every message says what was expected, what came, and what to do next."""
+
+from __future__ import annotations
+
+
+class RayhullError(Exception):
+    """Base of every error that rayhull raises on purpose."""
+
+
+class EmptySetError(RayhullError, ValueError):
+    """The stated rows have no common point; ``rows`` names a small group that contradicts itself."""
+
+    def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
+class BudgetExceededError(RayhullError, RuntimeError):
+    """A conversion would pass a limit; nothing was returned, and the message names what needs no generators."""
+
+
+class UnverifiedError(RayhullError, ArithmeticError):
+    """A result could not be verified, so it is not returned: floats too close to call, or no convergence."""
+
+
+class MissingExtraError(RayhullError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed: pip install 'rayhull[{extra}]'."
+        )
+
+
+class FileFormatError(RayhullError, ValueError):
+    """A file is cut short, damaged, or not what its name says."""

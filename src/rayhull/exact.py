@@ -1,0 +1,95 @@
+"""Numbers that stay exact: integers, fractions, and floats that are small dyadic rationals."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+# A float counts as exact when it is a multiple of 2^-12 below 2^31: 0.5, -3.0, 2.75, but not 0.1, whose nearest
+# float is a fraction with a 55-bit denominator that nobody meant.
+DYADIC_SCALE = 2.0**12
+DYADIC_LIMIT = 2.0**31
+INT64_SAFE = 2**62
+
+
+def rationals(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    """Numerators and positive denominators of ``values``, or None where they are not meant as exact numbers."""
+    if values.dtype.kind in "iub":
+        if values.dtype == np.uint64 and values.size and int(values.max()) >= INT64_SAFE:
+            return values.astype(object), np.ones(values.shape, np.int64)
+        return values.astype(np.int64), np.ones(values.shape, np.int64)
+    if values.dtype.kind == "f":
+        return _dyadic(values.astype(np.float64))
+    fractions = [_fraction(v) for v in values.ravel().tolist()]
+    if any(f is None for f in fractions):
+        return None
+    numerators = np.array([f.numerator for f in fractions if f is not None], dtype=object)
+    denominators = np.array([f.denominator for f in fractions if f is not None], dtype=object)
+    return narrow(numerators.reshape(values.shape)), narrow(denominators.reshape(values.shape))
+
+
+def _dyadic(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    scaled = values * DYADIC_SCALE
+    if not (np.abs(values) < DYADIC_LIMIT).all() or (scaled != np.rint(scaled)).any():
+        return None
+    numerators = scaled.astype(np.int64)
+    common = np.gcd(np.abs(numerators), int(DYADIC_SCALE))
+    return numerators // common, int(DYADIC_SCALE) // common
+
+
+def _fraction(value: object) -> Fraction | None:
+    if isinstance(value, float):
+        pair = _dyadic(np.array([value]))
+        return None if pair is None else Fraction(int(pair[0][0]), int(pair[1][0]))
+    return Fraction(value)  # type: ignore[arg-type]  # int or Fraction: checked where input is read
+
+
+def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Python integers as int64 where every one of them is below 2^62 in size, else unchanged."""
+    if values.dtype != object:
+        return values
+    if all(-INT64_SAFE < v < INT64_SAFE for v in values.ravel().tolist()):
+        return values.astype(np.int64)
+    return values
+
+
+def largest(values: np.ndarray[Any, Any]) -> int:
+    """The largest absolute value, as a Python integer (0 for none)."""
+    if values.size == 0:
+        return 0
+    return max(abs(int(values.max())), abs(int(values.min())))
+
+
+def product(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``left @ right`` for integers, exactly: the bound on every partial sum chooses floats, int64 or Python ints."""
+    bound = largest(left) * largest(right) * max(1, left.shape[-1])
+    if bound < 2**53:  # exact in float64, and BLAS is tens of times faster than int64
+        return (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    if bound < INT64_SAFE:
+        return left.astype(np.int64) @ right.astype(np.int64)
+    return narrow(np.dot(left.astype(object), right.astype(object)))
+
+
+def primitive(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Integer rows, each divided by the greatest common divisor of its entries (zero rows stay)."""
+    if rows.size == 0:
+        return rows
+    common = np.gcd.reduce(rows, axis=1)
+    common = np.where(common == 0, 1, common)
+    return narrow(rows // common[:, None])
+
+
+def to_float(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Nearest floats of integers or fractions of any size."""
+    return values.astype(np.float64)
+
+
+def common_denominator(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Integer rows and a positive denominator for each, from rows of fractions."""
+    denominators = [math.lcm(*(f.denominator for f in row)) if len(row) else 1 for row in rows.tolist()]
+    scale = np.array(denominators, dtype=object)
+    integers = [[int(f * s) for f in row] for row, s in zip(rows.tolist(), denominators, strict=True)]
+    return narrow(np.array(integers, dtype=object).reshape(rows.shape)), narrow(scale)
