@@ -26,9 +26,7 @@ def advance(C: NDArray[Any], *args: Any) -> Any:
     return status, *rest
 
 
-def new_rays(
-    state: State, pairs: NDArray[np.int64], column: int
-) -> tuple[NDArray[Any], floats.Floats] | None:
+def new_rays(state: State, pairs: NDArray[np.int64], column: int) -> tuple[NDArray[Any], floats.Floats] | None:
     """Entries and errors of the rays on these pairs; None where 62 bits are too few."""
     out = (
         np.zeros((len(pairs), state.S.shape[1]), state.S.dtype),

@@ -8,9 +8,9 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from rayhull.conversion._jit import jit, popcount, sum_of_products
+from rayhull.conversion._jit import jit, sum_of_products
 from rayhull.conversion._wide import ZERO, divide_exactly, gcd64, gcd128, odd_inverse, shift_out_twos
-from rayhull.conversion.floats import CLEAR_LEVEL, REFRESH, SMALLEST_PIVOT, UNCERTAINTY, ZERO_LEVEL
+from rayhull.conversion.floats import REFRESH, SMALLEST_PIVOT, UNCERTAINTY, ZERO_LEVEL
 
 OK, TOO_WIDE, ILL_CONDITIONED = 0, 1, 2
 ONE = np.uint64(1)
@@ -43,10 +43,8 @@ def _content(S: Any, i: int, j: int, a: int, b: int, k: int) -> Any:
 
 
 @jit
-def _ray_exact(
-    C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any
-) -> int:
-    """out[0][q] = the primitive vector on S_i and S_j whose slack in ``column`` is 0; TOO_WIDE if it needs > 62 bits."""
+def _ray_exact(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
+    """out[0][q] = the primitive vector on S_i and S_j with slack 0 in ``column``; TOO_WIDE past 62 bits."""
     k, columns = C.shape[1], rows[0]
     a, b = -S[j, column], S[i, column]
     g = np.int64(gcd64(np.uint64(a), np.uint64(b)))
@@ -121,9 +119,7 @@ def refresh(C: Any, y: Any, zeros: Any, taken: Any, bits: int) -> Any:
 
 
 @jit
-def _ray_float(
-    C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any
-) -> int:
+def _ray_float(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
     """out[0][q] = the ray on S_i and S_j whose slack in ``column`` is 0, with its error; zeros are made exact zeros."""
     columns, left, taken, bits = rows
     k = C.shape[1]
@@ -148,7 +144,7 @@ def _ray_float(
     return OK
 
 
-def _make_ray(C, S, Z, E, i, j, column, q, out, rows):  # type: ignore[no-untyped-def]
+def _make_ray(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
     raise NotImplementedError("chosen by the type of S when compiled")
 
 
@@ -163,17 +159,15 @@ def _choose_make_ray(C, S, Z, E, i, j, column, q, out, rows):  # type: ignore[no
 
 
 @jit
-def make_rays(
-    C: Any, S: Any, Z: Any, E: Any, pairs: Any, column: int, out: Any, first: int, rows: Any
-) -> int:
-    """One new ray for each pair, written from out[.][first] on; ``rows`` = (columns, left, taken, bits before this row)."""
+def make_rays(C: Any, S: Any, Z: Any, E: Any, pairs: Any, column: int, out: Any, first: int, rows: Any) -> int:
+    """One new ray for each pair, from out[.][first] on; ``rows`` = (columns, left, taken, bits before)."""
     bits = rows[3]
     for p in range(len(pairs)):
         i, j = pairs[p]
         for w in range(Z.shape[1]):
             out[1][first + p, w] = Z[i, w] & Z[j, w]
         out[1][first + p, bits // 64] |= ONE << np.uint64(bits % 64)
-        status = _make_ray(C, S, Z, E, i, j, column, first + p, out, (rows[0], rows[1], rows[2], bits + 1))
+        status: int = _make_ray(C, S, Z, E, i, j, column, first + p, out, (rows[0], rows[1], rows[2], bits + 1))
         if status != OK:
             return status
     return OK

@@ -24,7 +24,7 @@ ONE = np.uint64(1)
 
 
 @jit
-def _splitting_bit(sets: Any, members: Any, begin: int, end: int, counts: Any) -> int:
+def _splitting_bit(sets: Any, members: Any, begin: int, end: int, counts: Any) -> Any:
     """The bit that splits a sample of the members most evenly, or -1 if all are the same set."""
     words = sets.shape[1]
     size = end - begin

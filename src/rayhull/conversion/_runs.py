@@ -45,9 +45,7 @@ def _remove_column(S: Any, r: int, column: int, k: int, columns: int, left: Any,
 
 
 @jit
-def _adjacent_pairs(
-    S: Any, Z: Any, r: int, column: int, need: int, words: int, order: Any, pairs: Any
-) -> int:
+def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, order: Any, pairs: Any) -> int:
     """All adjacent pairs across the row, each tried against every ray; returns their number."""
     shared = np.empty(words, np.uint64)
     count = 0

@@ -1,7 +1,7 @@
 """Which rays on the two sides of a row are adjacent, in NumPy: the pairs that share zeros no third ray has.
 
-Zero sets are rows of 64-bit words. Two extreme rays of a cone in k dimensions are adjacent only if they have k - 2 zeros
-in common (cheap to refuse), and exactly if no third ray has all the zeros that they share.
+Zero sets are rows of 64-bit words. Two extreme rays of a cone in k dimensions are adjacent only if they have k - 2
+zeros in common (cheap to refuse), and exactly if no third ray has all the zeros that they share.
 """
 
 from __future__ import annotations
@@ -54,4 +54,5 @@ def _have_witness(sets: Words, pairs: Ints) -> NDArray[np.bool_]:
     inside = np.ones((len(pairs), len(sets)), bool)
     for w in range(sets.shape[1]):
         inside &= (shared[:, w][:, None] & ~sets[:, w]) == 0
-    return np.count_nonzero(inside, axis=1) > 2  # the two themselves are always inside
+    found: NDArray[np.bool_] = np.count_nonzero(inside, axis=1) > 2
+    return found  # the two themselves are always inside

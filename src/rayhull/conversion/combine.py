@@ -1,4 +1,4 @@
-"""New rays from adjacent pairs, in NumPy: int64 where it provably fits, Python integers beyond, floats with their error."""
+"""New rays from adjacent pairs, in NumPy: int64 where it provably fits, Python integers beyond, or floats."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ def unpacked(sets: Words, width: int) -> NDArray[np.bool_]:
     return np.unpackbits(octets, axis=1, count=width, bitorder="little").astype(bool)
 
 
-def refreshed(
-    rows: floats.Floats, tight: floats.Bools, support: floats.Bools
-) -> tuple[floats.Floats, floats.Floats]:
+def refreshed(rows: floats.Floats, tight: floats.Bools, support: floats.Bools) -> tuple[floats.Floats, floats.Floats]:
     """Rays recomputed from their tight rows, and their errors; raises where those do not determine them.
 
     Shape:

@@ -1,7 +1,7 @@
 """Double description: the extreme rays of a pointed cone, one inequality at a time.
 
-The cone {y >= 0} has the unit vectors for rays. Each further row c splits the rays by the sign of c y: those below it go,
-and every adjacent pair of one above and one below leaves a new ray where the edge between them meets c y = 0.
+The cone {y >= 0} has the unit vectors for rays. Each further row c splits the rays by the sign of c y: those below it
+go, and every adjacent pair of one above and one below leaves a new ray where the edge between them meets c y = 0.
 Rays are kept as (y, slacks of the rows still to come), so nothing but sums of two rays is ever computed; which rows are
 tight at a ray is kept as a set of bits, from which adjacency is read off.
 """
@@ -39,12 +39,15 @@ class State(NamedTuple):
     bits: int  # coordinates and taken rows
 
     @property
+    def k(self) -> int:
+        return int(self.C.shape[1])
+
+    @property
     def slacks(self) -> NDArray[Any]:
-        return self.S[:, self.C.shape[1] :]
+        return self.S[:, self.k :]
 
     def without_columns(self, gone: NDArray[np.bool_]) -> State:
-        k = self.C.shape[1]
-        keep = np.concatenate([np.ones(k, bool), ~gone])
+        keep = np.concatenate([np.ones(self.k, bool), ~gone])
         return self._replace(S=np.compress(keep, self.S, axis=1), left=self.left[~gone])
 
 
@@ -102,7 +105,7 @@ def _checked(C: NDArray[Any]) -> NDArray[Any]:
         return floats.scaled(C.astype(np.float64))
     if C.dtype.kind not in "iuO":
         raise ValueError(f"C must hold integers or floats, got dtype {C.dtype}.")
-    return narrowed(C.astype(object)) if C.dtype != np.int64 or (C == np.iinfo(np.int64).min).any() else C
+    return narrowed(C.astype(object)) if C.dtype != np.int64 or C.min(initial=0) == np.iinfo(np.int64).min else C
 
 
 def _kernels(compiled: bool | None) -> ModuleType | None:
@@ -140,9 +143,9 @@ def _grey(state: State) -> NDArray[np.bool_]:
 
 def _redundant(state: State) -> NDArray[np.bool_]:
     """Open rows that no ray breaks: the taken rows imply them, now and for good."""
-    broken = (state.slacks < 0).any(axis=0)
+    broken: NDArray[np.bool_] = np.any(state.slacks < 0, axis=0)
     if state.S.dtype == np.float64:
-        broken |= _grey(state).any(axis=0)
+        broken |= np.any(_grey(state), axis=0)
     return ~broken
 
 
@@ -152,7 +155,7 @@ def _next_column(state: State, order: Ints) -> int:
     column = choose(positive, negative, grey, order[state.left])
     if column < 0:
         raise floats.too_close(int(state.left[0]))
-    return column + state.C.shape[1]
+    return column + state.k
 
 
 def _run_cheap_rows(state: State, order: Ints, kernels: Any, watch: Watch) -> State:
@@ -173,7 +176,7 @@ def _run_cheap_rows(state: State, order: Ints, kernels: Any, watch: Watch) -> St
 def _nbytes(state: State, rays: int) -> int:
     """Memory for this many rays and their copies while a row is taken; a Python integer is a pointer and 32 bytes."""
     entry = 40 if state.S.dtype == object else 8
-    return 2 * rays * (state.S.shape[1] * entry + state.Z.shape[1] * 8)
+    return 2 * rays * (int(state.S.shape[1]) * entry + int(state.Z.shape[1]) * 8)
 
 
 def _take_row(state: State, column: int, kernels: Any, watch: Watch) -> State:
@@ -191,7 +194,7 @@ def _take_row(state: State, column: int, kernels: Any, watch: Watch) -> State:
         found += len(some)
         watch.say(row, len(state.S), pairs)
         watch.check(row, max(len(state.S), kept + found), 0, _nbytes(state, kept + found))
-    state.taken[state.bits - state.C.shape[1]] = state.left[column - state.C.shape[1]]
+    state.taken[state.bits - state.k] = state.left[column - state.k]
     S, Z, E = _new_rays(state, np.concatenate(adjacent), column, kernels, watch)
     return _replaced(state, S, Z, E, column)
 
@@ -200,7 +203,7 @@ def _search(state: State, above: Ints, below: Ints, kernels: Any) -> Iterator[In
     """Adjacent pairs, a chunk at a time."""
     sets = np.ascontiguousarray(state.Z[:, : -(-state.bits // 64)])
     pairs = adjacency.adjacent_pairs if kernels is None else kernels.adjacent_pairs
-    found: Iterator[Ints] = pairs(sets, above, below, state.C.shape[1] - 2)
+    found: Iterator[Ints] = pairs(sets, above, below, state.k - 2)
     return found
 
 
@@ -208,7 +211,7 @@ def _new_rays(
     state: State, pairs: Ints, column: int, kernels: Any, watch: Watch
 ) -> tuple[NDArray[Any], Words, floats.Floats]:
     """One ray for each adjacent pair: its entries, zeros and error."""
-    k, row = state.C.shape[1], len(state.C) - len(state.left)
+    k, row = state.k, len(state.C) - len(state.left)
     Z = state.Z[pairs[:, 0]] & state.Z[pairs[:, 1]]
     Z[:, state.bits // 64] |= np.uint64(1) << np.uint64(state.bits % 64)
     parts, errors = [state.S[:0]], [state.E[:0]]
@@ -246,6 +249,6 @@ def _replaced(state: State, S: NDArray[Any], Z: Words, E: floats.Floats, column:
         bits=state.bits + 1,
     )
     gone = np.zeros(len(state.left), bool)
-    gone[column - state.C.shape[1]] = True
+    gone[column - state.k] = True
     state = state.without_columns(gone)
     return state._replace(S=narrowed(state.S))

@@ -13,9 +13,7 @@ PERIOD = 0.1  # seconds between two reports
 class Watch:
     """Calls ``report(row, rows, rays, pairs)`` now and then, and raises when ``limits`` are passed."""
 
-    def __init__(
-        self, limits: Limits, report: Callable[[int, int, int, int], None] | None, rows: int
-    ) -> None:
+    def __init__(self, limits: Limits, report: Callable[[int, int, int, int], None] | None, rows: int) -> None:
         self.limits = limits
         self.report = report
         self.rows = rows

@@ -101,7 +101,7 @@ def _tight_or_clear(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> flo
     doubtful = np.flatnonzero((~tight & (slack < floats.CLEAR_LEVEL * level)).any(axis=0))
     if len(doubtful):
         raise floats.too_close(int(doubtful[0]))
-    if ((Y > 0) & (Y < floats.ZERO_LEVEL * level)).any():
+    if np.any((Y > 0) & (floats.ZERO_LEVEL * level >= Y)):
         raise UnverifiedError(f"A ray has a coordinate too close to zero to call. {floats.ADVICE}")
     return tight
 
@@ -111,7 +111,9 @@ def _determined(C: floats.Floats, tight: floats.Bools, support: floats.Bools) ->
     y, error = np.empty(support.shape), np.empty(len(support))
     counts = tight.sum(axis=1)
     for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
-        for ids in np.array_split(np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CHUNK):
+        for ids in np.array_split(
+            np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CHUNK
+        ):
             rows = C[np.nonzero(tight[ids])[1].reshape(len(ids), most)]
             y[ids], pivots, rest = floats.null_vectors(rows, support[ids])
             error[ids] = floats.error_of(np.maximum(pivots, floats.SMALLEST_PIVOT))
