@@ -39,7 +39,7 @@ def centre(P: Polyhedron) -> Centre:
         else:
             cached = _from_blocks(P)
         P.__dict__["_centre"] = cached
-    return cached  # type: ignore[no-any-return]
+    return cached
 
 
 def _from_blocks(P: Polyhedron) -> Centre:

@@ -27,9 +27,7 @@ class MissingExtraError(RayhullError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs {package}, which is not installed: pip install 'rayhull[{extra}]'."
-        )
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'rayhull[{extra}]'.")
 
 
 class FileFormatError(RayhullError, ValueError):

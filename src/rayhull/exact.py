@@ -40,11 +40,11 @@ def _dyadic(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndar
     return numerators // common, int(DYADIC_SCALE) // common
 
 
-def _fraction(value: object) -> Fraction | None:
+def _fraction(value: Any) -> Fraction | None:
     if isinstance(value, float):
         pair = _dyadic(np.array([value]))
         return None if pair is None else Fraction(int(pair[0][0]), int(pair[1][0]))
-    return Fraction(value)  # type: ignore[arg-type]  # int or Fraction: checked where input is read
+    return Fraction(value)  # int or Fraction: checked where input is read
 
 
 def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

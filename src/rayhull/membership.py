@@ -75,7 +75,7 @@ class _Numpy:
         return np.asarray(np.isfinite(self.x).all(1))
 
     def largest(self, parts: list[Array]) -> Array:
-        return np.asarray(np.concatenate([p for p in parts], axis=1).max(1, initial=0.0))
+        return np.asarray(np.concatenate(parts, axis=1).max(1, initial=0.0))
 
 
 class _Torch:
@@ -89,9 +89,7 @@ class _Torch:
         self.torch = torch
 
     def _constant(self, values: Array) -> Any:
-        return self.torch.as_tensor(
-            np.ascontiguousarray(values), dtype=self.torch.float64, device=self.x.device
-        )
+        return self.torch.as_tensor(np.ascontiguousarray(values), dtype=self.torch.float64, device=self.x.device)
 
     def excess(self, rows: Rows) -> Any:
         if not len(rows):

@@ -115,9 +115,7 @@ class Polyhedron:
         """
         loose = self.lower_bounds < self.upper_bounds
         up = self._bound_rows(self.upper, np.flatnonzero(loose & (self.upper_bounds < math.inf)), +1, "upper")
-        low = self._bound_rows(
-            self.lower, np.flatnonzero(loose & (self.lower_bounds > -math.inf)), -1, "lower"
-        )
+        low = self._bound_rows(self.lower, np.flatnonzero(loose & (self.lower_bounds > -math.inf)), -1, "lower")
         return Rows.stack([self.inequalities.without_zeros(), up, low])
 
     @cached_property
@@ -135,9 +133,7 @@ class Polyhedron:
         if values.dtype.kind == "u":
             values = values.astype(np.int64)
         data = np.full(len(index), sign, np.int64)
-        return Rows.from_parts(
-            data, index, np.arange(len(index) + 1), self.dim, sign * values, names, ("A", "bounds")
-        )
+        return Rows.from_parts(data, index, np.arange(len(index) + 1), self.dim, sign * values, names, ("A", "bounds"))
 
     def coordinate_name(self, flat: int) -> str:
         """The coordinate's place in the event shape: '3' or '2, 5'."""
@@ -345,9 +341,7 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     )
 
 
-def _common_dim(
-    event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None, lower: Any, upper: Any
-) -> int:
+def _common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None, lower: Any, upper: Any) -> int:
     sizes: dict[str, int] = {}
     if event is not None:
         sizes[f"shape {event}"] = math.prod(event)

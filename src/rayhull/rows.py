@@ -24,17 +24,15 @@ def is_torch(x: object) -> bool:
     )
 
 
-def as_array(values: object, name: str) -> Array:
+def as_array(values: Any, name: str) -> Array:
     """Numbers as a NumPy array of integers, floats or Python numbers; a clear refusal for anything else."""
     if is_torch(values):
-        values = values.detach().cpu()  # type: ignore[attr-defined]
+        values = values.detach().cpu()
         values = (values.double() if values.is_floating_point() else values).numpy()
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(
-            f"{name} must be a rectangular array of numbers, got a ragged one: {error}."
-        ) from None
+        raise ValueError(f"{name} must be a rectangular array of numbers, got a ragged one: {error}.") from None
     if array.dtype.kind == "c":
         raise TypeError(f"{name} is complex ({array.dtype}); linear inequalities need real numbers.")
     if array.dtype.kind == "O":
@@ -43,9 +41,7 @@ def as_array(values: object, name: str) -> Array:
                 raise TypeError(f"{name} must hold numbers, got {v!r} of type {type(v).__name__}.")
     elif array.dtype.kind not in "iubf":
         raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
-    return (
-        array if array.dtype.kind in "iuO" else array.astype(np.int64 if array.dtype.kind == "b" else float)
-    )
+    return array if array.dtype.kind in "iuO" else array.astype(np.int64 if array.dtype.kind == "b" else float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +125,7 @@ class Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""
         starts, stops = self.matrix.indptr[rows], self.matrix.indptr[np.asarray(rows) + 1]
         counts = stops - starts
-        entries = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(
-            counts.sum()
-        )
+        entries = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(counts.sum())
         indices = self.matrix.indices[entries]
         indices = indices if columns is None else columns[indices]
         indptr = np.concatenate([[0], np.cumsum(counts)])

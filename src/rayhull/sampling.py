@@ -51,9 +51,7 @@ def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
 
 def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
     """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
-    equal = np.concatenate(
-        [P.equality_rows.matrix.toarray(), P.rows.matrix[np.flatnonzero(implicit)].toarray()]
-    )
+    equal = np.concatenate([P.equality_rows.matrix.toarray(), P.rows.matrix[np.flatnonzero(implicit)].toarray()])
     basis = scipy.linalg.null_space(equal) if len(equal) else np.eye(P.dim)
     loose = np.flatnonzero(~implicit)
     weighted = (P.rows.matrix[loose] @ basis) / (P.rows.rhs[loose] - P.rows.matrix[loose] @ x)[:, None]

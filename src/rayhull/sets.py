@@ -243,9 +243,7 @@ def windows(
     return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep]) @ sums[keep]), shape=event)
 
 
-def halfspaces(
-    classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None
-) -> Polyhedron:
+def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None) -> Polyhedron:
     """a_i·x <= 0 for each row a_i: every one of a set of binary classifiers says no.
 
     Examples:
@@ -304,9 +302,7 @@ def _length(shape: Shape, axis: int, least: int = 1) -> int:
     if not -len(event) <= axis < len(event):
         raise ValueError(f"axis {axis} is out of range for shape {event}.")
     if event[axis] < least:
-        raise ValueError(
-            f"axis {axis} of shape {event} needs a length of at least {least}, got {event[axis]}."
-        )
+        raise ValueError(f"axis {axis} of shape {event} needs a length of at least {least}, got {event[axis]}.")
     return event[axis]
 
 
@@ -350,7 +346,5 @@ def _image(shape: Shape) -> tuple[int, int]:
 def _per_axis(value: int | Sequence[int], event: tuple[int, ...], name: str) -> tuple[int, ...]:
     sizes = (value,) * len(event) if isinstance(value, int) else tuple(value)
     if len(sizes) != len(event) or any(s < 1 for s in sizes):
-        raise ValueError(
-            f"{name} must be a positive number or one for each of {len(event)} axes, got {value!r}."
-        )
+        raise ValueError(f"{name} must be a positive number or one for each of {len(event)} axes, got {value!r}.")
     return sizes
