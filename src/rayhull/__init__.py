@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rayhull._version import __version__
 
 if TYPE_CHECKING:
+    from rayhull.conversion import convert
     from rayhull.errors import (
         BudgetExceededError,
         EmptySetError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         RayhullError,
         UnverifiedError,
     )
+    from rayhull.generators import Generators
     from rayhull.polyhedron import Polyhedron, intersection, product
     from rayhull.sets import (
         along,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "polyhedron": ["Polyhedron", "product", "intersection"],
+    "conversion": ["convert"],
+    "generators": ["Generators"],
     "sets": [
         *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
         *("nonnegative", "ordered", "simplex", "sum_to", "unimodal", "windows"),
@@ -55,6 +59,7 @@ __all__ = [
     "BudgetExceededError",
     "EmptySetError",
     "FileFormatError",
+    "Generators",
     "MissingExtraError",
     "Polyhedron",
     "RayhullError",
@@ -64,6 +69,7 @@ __all__ = [
     "box",
     "checkerboard",
     "concave",
+    "convert",
     "convex",
     "halfspaces",
     "intersection",

@@ -174,3 +174,11 @@ def is_bounded(P: Polyhedron) -> bool:
     bounds = [(1, None)] * m + [(None, None)] * k
     result = _solve(np.zeros(m + k), sp.csr_array((0, m + k)), np.zeros(0), both, np.zeros(P.dim), bounds)
     return bool(result.status == 0)
+
+
+def maximum(P: Polyhedron, direction: Array) -> float:
+    """The largest direction·x over P, infinite where there is none."""
+    A, b, _ = _unit(P.rows)
+    E, e, _ = _unit(P.equality_rows)
+    result = _solve(-direction, A, b, E, e)
+    return -float(result.fun) if result.status == 0 else np.inf

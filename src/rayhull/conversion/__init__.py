@@ -1,0 +1,5 @@
+"""Inequalities to generators, once: split into blocks, double description on each, verified, cached."""
+
+from rayhull.conversion.convert import convert
+
+__all__ = ["convert"]

@@ -1,0 +1,140 @@
+"""The generators of one block: slack coordinates, rays of each pointed part, and the lift back to x."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayhull.conversion.rays import RaySource
+from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.exact import INT64_SAFE, largest
+from rayhull.generators import ExactGenerators, Generators
+from rayhull.membership import exact_integers
+from rayhull.rows import Array, Rows
+from rayhull.slack_form import SlackForm, slack_form
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
+
+
+def block_generators(P: Polyhedron, source: RaySource) -> Generators:
+    """Vertices, rays and lines of a set that is one block of coordinates."""
+    form = slack_form(P)
+    weights, points, rays = _in_slacks(P, form, source)
+    numerators, denominators = form.lift(weights, points)
+    directions, _ = form.lift(np.zeros(len(rays), np.int64), rays)
+    if form.exact:
+        G = Generators.from_exact(ExactGenerators(numerators, denominators, directions, form.lines))
+        _prove_feasible(P, G)
+    else:
+        G = Generators(numerators, _scaled(directions), form.lines)
+        G.exact = None  # rounded floats may look like small dyadic numbers; they are not meant as such
+        _check_feasible(P, G)
+    return G
+
+
+def _in_slacks(P: Polyhedron, form: SlackForm, source: RaySource) -> tuple[Array, Array, Array]:
+    """Homogeneous vertices (t, y) and rays y: parts combine as a product."""
+    kind = form.G.dtype
+    weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
+    rays = [np.zeros((0, form.rank), kind)]
+    for coordinates, rows in form.parts():
+        t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], source)
+        weights, points = _times(weights, points, t, y, coordinates)
+        placed = np.zeros((len(directions), form.rank), dtype=directions.dtype)
+        placed[:, coordinates] = directions
+        rays.append(placed)
+        source.limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
+    loose = np.setdiff1d(np.arange(len(form.G)), np.flatnonzero((form.G != 0).any(axis=1)))
+    if (form.g[loose] < 0).any():
+        raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
+    return weights, points, np.concatenate(rays)
+
+
+def _part(P: Polyhedron, G: Array, g: Array, source: RaySource) -> tuple[Array, Array, Array]:
+    """One pointed part {y >= 0, G y + g >= 0}: vertices (t, y) and rays."""
+    k = G.shape[1]
+    if not g.any():  # a cone: its vertex is y = 0
+        return np.ones(1, G.dtype), np.zeros((1, k), G.dtype), source.rays(G)
+    rays = source.rays(np.concatenate([G, g[:, None]], axis=1))
+    height, finite = rays[:, -1], rays[:, -1] > 0
+    if not finite.any():
+        raise EmptySetError(f"These {len(P.rows) + len(P.equality_rows)} rows have no common point.")
+    return height[finite], rays[finite, :-1], rays[~finite, :-1]
+
+
+def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
+    """Every vertex of the parts so far with every vertex of one more part."""
+    i, j = (a.ravel() for a in np.meshgrid(np.arange(len(t)), np.arange(len(s)), indexing="ij"))
+    if (s == 1).all() and (t == 1).all():
+        points = y[i].astype(np.result_type(y, z))
+        points[:, coordinates] = z[j]
+        return t[i], points
+    if y.dtype == np.float64:
+        points = y[i] / t[i][:, None]
+        points[:, coordinates] = z[j] / s[j][:, None]
+        return np.ones(len(i)), points
+    pairs = zip(t[i].tolist(), s[j].tolist(), strict=True)
+    common = np.array([math.lcm(a, b) for a, b in pairs], dtype=object)
+    points = y[i].astype(object) * (common // t[i])[:, None]
+    points[:, coordinates] = z[j].astype(object) * (common // s[j])[:, None]
+    return common, points
+
+
+def _scaled(rays: Array) -> Array:
+    size = np.abs(rays).max(axis=1, keepdims=True, initial=0.0)
+    return rays / np.where(size > 0, size, 1.0)
+
+
+def _prove_feasible(P: Polyhedron, G: Generators) -> None:
+    """Every generator satisfies every row, in integers. Extremality was proved in the slack coordinates."""
+    exact = G.exact
+    assert exact is not None
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
+        points = _slack(rows, exact.numerators, exact.denominators)
+        directions = _slack(rows, exact.rays, None)
+        across = _slack(rows, exact.lines, None)
+        fine = (
+            (points == 0).all() and (directions == 0).all()
+            if equal
+            else (points >= 0).all() and (directions >= 0).all()
+        )
+        if not fine or (across != 0).any():
+            raise UnverifiedError("A generator breaks a row in exact arithmetic: please report this as a bug.")
+
+
+def _slack(rows: Rows, tops: Array, bottoms: Array | None) -> Array:
+    """bottoms * rhs - tops @ row for each generator and row, exactly; sparse where the numbers fit."""
+    data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
+    entries = int(np.diff(rows.matrix.indptr).max(initial=1))
+    bound = largest(data) * largest(tops) * entries + largest(rhs) * (1 if bottoms is None else largest(bottoms))
+    kind = np.int64 if bound < INT64_SAFE else object
+    values = np.zeros((len(tops), len(rows)), dtype=kind)
+    tops, data, rhs = tops.astype(kind), data.astype(kind), rhs.astype(kind)
+    if bottoms is not None:
+        values += bottoms.astype(kind)[:, None] * rhs
+    if kind is np.int64:
+        matrix = type(rows.matrix)((data, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
+        return values - (matrix @ tops.T).T
+    for i in range(len(rows)):
+        part = slice(rows.matrix.indptr[i], rows.matrix.indptr[i + 1])
+        values[:, i] -= tops[:, rows.matrix.indices[part]].dot(data[part])
+    return values
+
+
+def _check_feasible(P: Polyhedron, G: Generators) -> None:
+    """Float generators break no row by more than rounding after the lift."""
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
+        for points, rhs in ((G.vertices, rows.rhs), (G.rays, 0.0), (G.lines, 0.0)):
+            value = (rows.matrix @ points.T).T - rhs
+            size = (abs(rows.matrix) @ np.abs(points).T).T + np.abs(rhs)
+            excess = np.abs(value) if equal or points is G.lines else value
+            if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():
+                raise UnverifiedError(
+                    "A generator breaks a row by more than rounding explains: the rows are too ill-conditioned for floats. "
+                    "Give them as integers or fractions, which are converted exactly."
+                )

@@ -1,0 +1,152 @@
+"""Inequalities → generators: block by block, put together again, verified."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rayhull.conversion.blocks import block_generators
+from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
+from rayhull.conversion.bar import progress_bar
+from rayhull.conversion.rays import RaySource
+from rayhull.errors import BudgetExceededError
+from rayhull.generators import ExactGenerators, Generators, sort_rows
+from rayhull.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+    from rayhull.structure import BlockGroup
+
+
+def convert(
+    P: Polyhedron,
+    engine: str = "auto",
+    *,
+    max_generators: int | None = 1_000_000,
+    max_pairs: int | None = None,
+    max_seconds: float | None = None,
+    max_bytes: int | None = 2 * 1024**3,
+    progress: None | bool | Callable[[Step], None] = None,
+    cache: bool = True,
+    verify: bool | str = True,
+) -> Generators:
+    """The same set as vertices, rays and lines.
+
+    Exact input is converted in integers; floats with a verification that raises rather than return what it cannot
+    prove. Blocks are converted alone, identical ones once.
+
+    Args:
+        engine: "auto" is our double description; "ppl", "pplite", "normaliz" and "cdd" are optional ones (all GPL).
+        max_generators, max_pairs, max_seconds, max_bytes: budgets; passing one raises ``BudgetExceededError``.
+        progress: True draws a bar on standard error; a function receives a :class:`Step` some ten times a second.
+        cache: keep results in memory, and on disk those that took longer than half a second.
+        verify: every generator is always proved feasible, extreme and single. "full" also proves that none is missing,
+            by converting back and checking each inequality with linear programs.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.convert(rh.monotone(4))
+        Generators(1 vertices, 3 rays, 1 lines in R^4, exact)
+    """
+    if verify not in (True, "full"):
+        raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
+    limits = Limits(max_generators, max_pairs, max_seconds, max_bytes)
+    with progress_bar(progress) as report:
+        parts = [
+            (group, _part(group, limits, report, i, len(P.block_groups), engine, cache))
+            for i, group in enumerate(P.block_groups, 1)
+        ]
+    G = _assemble(P, parts, limits)
+    if verify == "full":
+        from rayhull.conversion.inverse import prove_complete
+
+        prove_complete(P, G)
+    return G
+
+
+def _part(
+    group: BlockGroup, limits: Limits, report: Report | None, number: int, count: int, engine: str, cache: bool
+) -> Generators:
+    P = group.polyhedron
+    d, m = P.dim, len(P.rows) + len(P.equality_rows)
+    limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
+
+    def tell(row: int, rows: int, rays: int, pairs: int) -> None:
+        if report is not None:
+            report(Step(number, count, row, rows, rays, pairs, time.monotonic() - limits.started))
+
+    return block_generators(P, RaySource(engine, limits, tell, cache))
+
+
+def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]], limits: Limits) -> Generators:
+    """The product of the blocks: rays and lines unite, vertices combine."""
+    exact = all(g.exact is not None for _, g in parts)
+    count = math.prod(len(g.vertices) ** len(group.index) for group, g in parts)
+    directions = sum((len(g.rays) + len(g.lines)) * len(group.index) for group, g in parts)
+    nbytes = (count + directions) * P.dim * 8 * (2 if exact else 1)
+    if limits.max_generators is not None and count > limits.max_generators:
+        raise BudgetExceededError(
+            f"The set is a product of {len(P.blocks)} blocks with {_short(count)} vertices in all "
+            f"(max_generators={limits.max_generators}). {ALTERNATIVES}"
+        )
+    limits.check(rays=count + directions, row=len(P.rows), rows=len(P.rows), nbytes=nbytes)
+    if not exact:
+        tables = [[(g.vertices, group.index) for group, g in parts]]
+        vertices = _combined(P.dim, tables[0])
+        rays = _placed(P.dim, [(g.rays, group.index) for group, g in parts])
+        lines = _placed(P.dim, [(g.lines, group.index) for group, g in parts])
+        return Generators(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
+    return Generators.from_exact(_assemble_exact(P, parts))
+
+
+def _assemble_exact(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]]) -> ExactGenerators:
+    known = [(group.index, g.exact) for group, g in parts if g.exact is not None]
+    tops = _combined(P.dim, [(e.numerators, index) for index, e in known])
+    bottoms = _combined(P.dim, [(_wide(e.denominators, index), index) for index, e in known])
+    rays = _placed(P.dim, [(e.rays, index) for index, e in known])
+    lines = _placed(P.dim, [(e.lines, index) for index, e in known])
+    if (bottoms == 1).all():
+        common = np.ones(len(tops), np.int64)
+    else:
+        common = np.array([math.lcm(*set(row)) for row in bottoms.tolist()], dtype=object)
+        tops = tops.astype(object) * (common[:, None] // bottoms.astype(object))
+    order = sort_rows(tops / common[:, None])
+    return ExactGenerators(tops[order], common[order], rays[sort_rows(rays)], lines)
+
+
+def _wide(denominators: Array, index: Array) -> Array:
+    return np.repeat(denominators[:, None], index.shape[1], axis=1)
+
+
+def _combined(dim: int, tables: list[tuple[Array, Array]]) -> Array:
+    """Every choice of one row from each block, put in place: (product of the counts, dim)."""
+    blocks = [(table, places) for table, index in tables for places in index]
+    total = math.prod(len(table) for table, _ in blocks)
+    kinds = np.result_type(*(table.dtype for table, _ in blocks))
+    out = np.empty((total, dim), dtype=kinds)
+    after = total
+    for table, places in blocks:
+        after //= max(1, len(table))
+        choice = np.arange(total) // max(1, after) % max(1, len(table))
+        out[:, places] = table[choice]
+    return out
+
+
+def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
+    """Every row of each block in its place, zero elsewhere."""
+    kinds = np.result_type(*(table.dtype for table, _ in tables))
+    parts = []
+    for table, index in tables:
+        for places in index:
+            part = np.zeros((len(table), dim), dtype=kinds)
+            part[:, places] = table
+            parts.append(part)
+    return np.concatenate(parts)
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 10**9 else f"about 10^{math.log10(count):.0f}"
