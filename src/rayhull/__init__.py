@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rayhull._version import __version__
 
 if TYPE_CHECKING:
-    from rayhull.conversion import convert
+    from rayhull.conversion.convert import convert
     from rayhull.errors import (
         BudgetExceededError,
         EmptySetError,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "polyhedron": ["Polyhedron", "product", "intersection"],
-    "conversion": ["convert"],
+    "conversion.convert": ["convert"],
     "generators": ["Generators"],
     "sets": [
         *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),

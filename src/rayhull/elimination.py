@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from rayhull.exact import narrow, product
+from rayhull.exact import INT64_SAFE, largest, narrow, product
 from rayhull.rows import Array
 
 PRIME = 2**31 - 1  # products of two residues stay below 2^62
@@ -38,28 +38,63 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
 
 def inverse(matrix: Array) -> tuple[Array, int]:
     """Integers K and a positive integer s with K @ matrix = s I, exactly. The matrix must be regular."""
-    guess = _rounded_inverse(matrix)
-    return guess if guess is not None else _fraction_free_inverse(matrix)
+    for lower, turned in ((matrix, False), (matrix.T, True)):
+        found = _triangular_inverse(lower)
+        if found is not None:
+            return (found.T if turned else found), 1
+    return _rounded_inverse(matrix) or _fraction_free_inverse(matrix)
+
+
+def _triangular_inverse(matrix: Array) -> Array | None:
+    """Forward substitution for lower triangular integers with ±1 on the diagonal: chains, tiles, differences."""
+    diagonal = np.diagonal(matrix)
+    if matrix.dtype != np.int64 or (np.abs(diagonal) != 1).any() or np.triu(matrix, 1).any():
+        return None
+    rows, columns = np.nonzero(np.tril(matrix, -1))
+    starts = np.searchsorted(rows, np.arange(len(matrix) + 1))
+    size = np.abs(matrix).sum(axis=1)
+    out, reach = np.diag(diagonal), 1
+    for i in np.flatnonzero(np.diff(starts)):
+        before = columns[starts[i] : starts[i + 1]]
+        reach = max(reach, int(size[i]) * reach)
+        if reach >= INT64_SAFE:
+            reach = int(size[i]) * largest(out[:i]) + 1
+            if reach >= INT64_SAFE:
+                return None
+        out[i, :i] = -diagonal[i] * (matrix[i, before] @ out[before, :i])
+    return out
 
 
 def _rounded_inverse(matrix: Array) -> tuple[Array, int] | None:
     """The inverse in floats, rounded to small fractions, kept only if the exact product proves it."""
-    n = len(matrix)
-    try:
-        floats = np.linalg.inv(matrix.astype(np.float64))
-    except np.linalg.LinAlgError:
-        return None
+    floats = _float_inverse(matrix.astype(np.float64))
     if not np.isfinite(floats).all() or np.abs(floats).max(initial=0.0) > 1e9:
         return None
-    values = np.unique(np.round(floats, 9))
-    if len(values) > 5000:
-        return None
-    scale = math.lcm(*(Fraction(float(v)).limit_denominator(10_000).denominator for v in values))
-    if scale > 2**31:
+    scale = _common_scale(floats)
+    if scale is None:
         return None
     scaled = np.rint(floats * scale).astype(np.int64)
-    proven = (product(scaled, matrix) == scale * np.eye(n, dtype=np.int64)).all()
-    return (scaled, scale) if proven else None
+    back = product(scaled, matrix)
+    back[np.diag_indices(len(matrix))] -= scale
+    return None if back.any() else (scaled, scale)
+
+
+def _float_inverse(matrix: Array) -> Array:
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return np.full_like(matrix, np.nan)
+
+
+def _common_scale(values: Array) -> int | None:
+    """A small integer that makes all values integers up to rounding, if there is one."""
+    if (np.abs(values - np.rint(values)) < 1e-6).all():
+        return 1
+    distinct = np.unique(np.round(values, 9))
+    if len(distinct) > 5000:
+        return None
+    scale = math.lcm(*(Fraction(float(v)).limit_denominator(10_000).denominator for v in distinct))
+    return scale if scale < 2**31 else None
 
 
 def _fraction_free_inverse(matrix: Array) -> tuple[Array, int]:

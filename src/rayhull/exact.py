@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 # A float counts as exact when it is a multiple of 2^-12 below 2^31: 0.5, -3.0, 2.75, but not 0.1, whose nearest
 # float is a fraction with a 55-bit denominator that nobody meant.
@@ -64,13 +65,22 @@ def largest(values: np.ndarray[Any, Any]) -> int:
 
 
 def product(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """``left @ right`` for integers, exactly: the bound on every partial sum chooses floats, int64 or Python ints."""
+    """``left @ right`` for integers, exactly: the bound on every partial sum chooses the arithmetic."""
     bound = largest(left) * largest(right) * max(1, left.shape[-1])
+    if bound >= INT64_SAFE:
+        return narrow(np.dot(left.astype(object), right.astype(object)))
+    if left.size * right.shape[-1] > 10**7:  # worth a look at the zeros
+        if _is_sparse(right):
+            return sp.csr_array(right.T.astype(np.int64)).dot(left.T.astype(np.int64)).T
+        if _is_sparse(left):
+            return sp.csr_array(left.astype(np.int64)).dot(right.astype(np.int64))
     if bound < 2**53:  # exact in float64, and BLAS is tens of times faster than int64
         return (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
-    if bound < INT64_SAFE:
-        return left.astype(np.int64) @ right.astype(np.int64)
-    return narrow(np.dot(left.astype(object), right.astype(object)))
+    return left.astype(np.int64) @ right.astype(np.int64)
+
+
+def _is_sparse(values: np.ndarray[Any, Any]) -> bool:
+    return np.count_nonzero(values) < 0.05 * values.size
 
 
 def primitive(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -80,6 +90,14 @@ def primitive(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     common = np.gcd.reduce(rows, axis=1)
     common = np.where(common == 0, 1, common)
     return narrow(rows // common[:, None])
+
+
+def sort_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order that sorts the rows lexicographically, ascending and stable."""
+    if rows.dtype == object:
+        listed = rows.tolist()
+        return np.array(sorted(range(len(rows)), key=listed.__getitem__), np.int64)
+    return np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
 
 
 def to_float(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

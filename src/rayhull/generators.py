@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.exact import narrow, to_float
+from rayhull.exact import to_float
 from rayhull.rows import Array, as_array
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def _exact(points: Array, rays: Array, lines: Array) -> ExactGenerators | None:
         flat = zip(parts[0].ravel().tolist(), parts[1].ravel().tolist(), strict=True)
         fractions = np.array([Fraction(a, b) for a, b in flat], dtype=object).reshape(array.shape)
         scaled.append(common_denominator(fractions))
-    (numerators, denominators), (r, _), (l, _) = scaled
-    return ExactGenerators(numerators, denominators, primitive(r), primitive(l))
+    (numerators, denominators), (along, _), (both_ways, _) = scaled
+    return ExactGenerators(numerators, denominators, primitive(along), primitive(both_ways))
 
 
 def _quotients(numerators: Array, denominators: Array) -> Array:
@@ -126,8 +126,3 @@ def _quotients(numerators: Array, denominators: Array) -> Array:
         return numerators / denominators[:, None]
     exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
     return np.array(exact, dtype=np.float64).reshape(numerators.shape)
-
-
-def sort_rows(rows: Array) -> Array:
-    """The order of the rows that sorts them lexicographically."""
-    return np.lexsort(narrow(rows).T[::-1]) if rows.size else np.arange(len(rows))

@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import narrow, primitive, product
+from rayhull.exact import narrow, primitive, product, sort_rows
 from rayhull.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -51,16 +51,28 @@ class SlackForm:
         """r: the number of slack coordinates."""
         return int(self.G.shape[1])
 
+    @property
+    def simplicial(self) -> Array:
+        """Slack coordinates that no row of G mentions: the unit vectors along them are rays."""
+        return np.flatnonzero(~(self.G != 0).any(axis=0))
+
     def parts(self) -> Iterator[tuple[Array, Array]]:
-        """Blocks as (slack coordinates, rows of G)."""
+        """The other blocks, as (slack coordinates, rows of G)."""
         n, r = self.G.shape
+        if not n:
+            return
         filled = sp.csr_array((self.G != 0).astype(np.int8))
-        graph = sp.block_array([[None, filled.T], [filled, None]], format="csr") if n else sp.csr_array((r, r))
+        graph = sp.block_array([[None, filled.T], [filled, None]], format="csr")
         _, labels = connected_components(graph, directed=False)
-        for label in range(int(labels.max(initial=-1)) + 1):
-            coordinates = np.flatnonzero(labels[:r] == label)
-            if len(coordinates):
-                yield coordinates, np.flatnonzero(labels[r:] == label)
+        for label in np.unique(np.delete(labels[:r], self.simplicial)):
+            yield np.flatnonzero(labels[:r] == label), np.flatnonzero(labels[r:] == label)
+
+    def unit_rays(self, coordinates: Array) -> Array:
+        """The directions x along which one slack grows by 1 and the others stay: columns of ``back``."""
+        columns = self.back[:, len(self.offsets) - self.rank + coordinates]
+        x = np.zeros((len(coordinates), self.dim), dtype=self.back.dtype)
+        x[:, self.pivots] = -columns.T
+        return primitive(x) if self.exact else x
 
     def lift(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points or directions (t, y), homogeneous: numerators (n, d) and denominators (n,).
@@ -76,14 +88,14 @@ class SlackForm:
         x[:, self.pivots] = filled
         if not self.exact:
             return x / np.where(t > 0, t, 1.0)[:, None], np.ones(len(x))
-        return _reduced(x, np.where(t > 0, t.astype(object) * self.scale, 0))
+        return _reduced(x, narrow(t.astype(object) * self.scale))
 
 
 def _reduced(x: Array, denominator: Array) -> tuple[Array, Array]:
     """Fractions in lowest terms, row by row; directions (denominator 0) become primitive with denominator 1."""
-    both = primitive(np.concatenate([x.astype(object), denominator[:, None]], axis=1))
+    both = primitive(np.concatenate([x, denominator[:, None]], axis=1))
     bottom = both[:, -1]
-    return narrow(both[:, :-1]), narrow(np.where(bottom == 0, 1, bottom))
+    return both[:, :-1], np.where(bottom == 0, 1, bottom)
 
 
 def slack_form(P: Polyhedron) -> SlackForm:
@@ -127,8 +139,10 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
         return A, b
     common = np.gcd.reduce(A, axis=1)
     A = narrow(A // common[:, None])
-    order = sorted(range(len(A)), key=lambda i: (A[i].tolist(), -Fraction(int(b[i]), int(common[i]))), reverse=True)
-    keep = [i for n, i in enumerate(order) if n == 0 or (A[i] != A[order[n - 1]]).any()]
+    order = sort_rows(A)[::-1]
+    new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
+    groups = np.split(order, np.flatnonzero(new)[1:])
+    keep = [g[0] if len(g) == 1 else min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups]
     scale = common[keep]
     whole = b[keep] % scale == 0
     factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b

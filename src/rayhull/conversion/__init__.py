@@ -1,5 +1,5 @@
 """Inequalities to generators, once: split into blocks, double description on each, verified, cached."""
 
-from rayhull.conversion.convert import convert
+from rayhull.conversion.convert import convert as convert
 
 __all__ = ["convert"]

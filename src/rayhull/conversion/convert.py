@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rayhull.conversion.bar import progress_bar
 from rayhull.conversion.blocks import block_generators
 from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
-from rayhull.conversion.bar import progress_bar
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import BudgetExceededError
-from rayhull.generators import ExactGenerators, Generators, sort_rows
+from rayhull.exact import sort_rows
+from rayhull.generators import ExactGenerators, Generators
 from rayhull.rows import Array
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.exact import narrow, primitive
-from rayhull.generators import sort_rows
+from rayhull.exact import narrow, primitive, sort_rows
 from rayhull.rows import Array
 
 

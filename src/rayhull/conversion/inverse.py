@@ -66,6 +66,6 @@ def prove_complete(P: Polyhedron, G: Generators) -> None:
                 top = maximum(P, sign * a)
                 if top > sign * c + 1e-6 * (1.0 + abs(c) + float(np.abs(a).max())):
                     raise UnverifiedError(
-                        f"A generator is missing: on the set a·x reaches {top:.6g}, on the generators only {sign * c:.6g}. "
+                        f"A generator is missing: a·x reaches {top:.6g} on the set, {sign * c:.6g} on the generators. "
                         "Give the rows as integers or fractions, or use another engine."
                     )
