@@ -1,4 +1,4 @@
-"""The compiled row step: new rays from pairs, and whole runs of cheap rows without coming back to Python."""
+"""New rays from adjacent pairs, compiled: integers through 128-bit products, floats with their error."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from rayhull.conversion._jit import jit, sum_of_products
 from rayhull.conversion._wide import ZERO, divide_exactly, gcd64, gcd128, odd_inverse, shift_out_twos
 from rayhull.conversion.floats import REFRESH, SMALLEST_PIVOT, UNCERTAINTY, ZERO_LEVEL
 
-OK, TOO_WIDE, ILL_CONDITIONED = 0, 1, 2
 ONE = np.uint64(1)
 EPS = 2.0**-52
+LIMIT = np.uint64(1 << 62)
 
 
 @jit
-def _content(S: Any, i: int, j: int, a: int, b: int, k: int) -> Any:
-    """gcd of the entries of y = a S_i + b S_j as (high, low): all are >= 0 and not all 0."""
+def _content(S: Any, i: int, j: int, a: int, b: int, columns: int) -> Any:
+    """gcd of the entries of a S_i + b S_j, not all of them 0, as (high, low)."""
     g_high, g_low = ZERO, ZERO
     twos, inverse = ZERO, ZERO
-    for t in range(k):
-        if S[i, t] == 0 and S[j, t] == 0:
-            continue
+    for t in range(columns):
         high, low = sum_of_products(a, S[i, t], b, S[j, t])
+        if high == 0 and low == 0:
+            continue
         if inverse != ZERO and divide_exactly(high, low, np.int64(g_low), twos, inverse)[0]:
             continue
+        if high < 0:
+            high, low = (~high if low != 0 else -high), -low
         if g_high == ZERO and g_low == ZERO:
             g_high, g_low = np.uint64(high), np.uint64(low)
         elif g_high == ZERO and high == 0:
@@ -36,31 +38,30 @@ def _content(S: Any, i: int, j: int, a: int, b: int, k: int) -> Any:
             g_high, g_low = gcd128(g_high, g_low, np.uint64(high), np.uint64(low))
         if g_high == ZERO and g_low == ONE:
             break
-        if g_high == ZERO and g_low < (1 << 62):
+        if g_high == ZERO and g_low < LIMIT:
             _, odd, twos = shift_out_twos(ZERO, g_low)
             inverse = odd_inverse(odd)
     return g_high, g_low
 
 
 @jit
-def _ray_exact(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
-    """out[0][q] = the primitive vector on S_i and S_j with slack 0 in ``column``; TOO_WIDE past 62 bits."""
-    k, columns = C.shape[1], rows[0]
+def _ray_exact(S: Any, i: int, j: int, column: int, columns: int, ray: Any) -> bool:
+    """ray = the primitive vector on S_i and S_j with slack 0 in ``column``; False past 62 bits."""
     a, b = -S[j, column], S[i, column]
     g = np.int64(gcd64(np.uint64(a), np.uint64(b)))
     a, b = a // g, b // g
-    g_high, g_low = _content(S, i, j, a, b, k)
-    if g_high != ZERO or g_low >= (1 << 62):
-        return TOO_WIDE
+    g_high, g_low = _content(S, i, j, a, b, columns)
+    if g_high != ZERO or g_low >= LIMIT:
+        return False
     _, odd, twos = shift_out_twos(ZERO, g_low)
     inverse = odd_inverse(odd)
     for t in range(columns):
         high, low = sum_of_products(a, S[i, t], b, S[j, t])
         right, quotient = divide_exactly(high, low, np.int64(g_low), twos, inverse)
         if not right:
-            return TOO_WIDE
-        out[0][q, t] = quotient
-    return OK
+            return False
+        ray[t] = quotient
+    return True
 
 
 @jit
@@ -104,8 +105,11 @@ def refresh(C: Any, y: Any, zeros: Any, taken: Any, bits: int) -> Any:
                     M[u, v] -= factor * M[step, v]
                 M[u, c] = 0.0
         column_of[step], free[c] = c, False
-    last = np.argmax(free)
-    y[:] = 0.0
+    last = 0
+    while not free[last]:
+        last += 1
+    for t in range(k):
+        y[t] = 0.0
     y[support[last]] = 1.0
     largest = 1.0
     for step in range(s - 1):
@@ -114,14 +118,27 @@ def refresh(C: Any, y: Any, zeros: Any, taken: Any, bits: int) -> Any:
             return -1.0
         y[support[column_of[step]]] = value
         largest = max(largest, value)
-    y /= largest
+    for t in range(k):
+        y[t] /= largest
     return UNCERTAINTY * (1.0 + 0.5 / smallest)
 
 
 @jit
-def _ray_float(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
-    """out[0][q] = the ray on S_i and S_j whose slack in ``column`` is 0, with its error; zeros are made exact zeros."""
-    columns, left, taken, bits = rows
+def _ray_float(
+    C: Any,
+    S: Any,
+    E: Any,
+    i: int,
+    j: int,
+    column: int,
+    columns: int,
+    left: Any,
+    taken: Any,
+    bits: int,
+    ray: Any,
+    zeros: Any,
+) -> Any:
+    """ray = the ray on S_i and S_j with slack 0 in ``column``; returns its error, or -1. Zeros become exact zeros."""
     k = C.shape[1]
     a, b = -S[j, column], S[i, column]
     largest = 0.0
@@ -130,44 +147,60 @@ def _ray_float(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: i
     a, b = a / largest, b / largest
     error = (a + 1.0 / largest) * E[i] + (b + 1.0 / largest) * E[j] + 4.0 * EPS * (a + b)
     for t in range(columns):
-        out[0][q, t] = a * S[i, t] + b * S[j, t]
+        ray[t] = a * S[i, t] + b * S[j, t]
     if error > REFRESH:
-        error = refresh(C, out[0][q, :k], out[1][q], taken, bits)
-        if error < 0.0:
-            return ILL_CONDITIONED
+        error = refresh(C, ray, zeros, taken, bits)
         for t in range(k, columns):
-            out[0][q, t] = np.dot(C[left[t - k]], out[0][q, :k])
+            ray[t] = 0.0
+            for c in range(k):
+                ray[t] += C[left[t], c] * ray[c]
     for t in range(k, columns):
-        if abs(out[0][q, t]) <= ZERO_LEVEL * error:
-            out[0][q, t] = 0.0
-    out[2][q] = error
-    return OK
+        if abs(ray[t]) <= ZERO_LEVEL * error:
+            ray[t] = 0.0
+    return error
 
 
-def _make_ray(C: Any, S: Any, Z: Any, E: Any, i: int, j: int, column: int, q: int, out: Any, rows: Any) -> int:
+def _make_ray(
+    C: Any,
+    S: Any,
+    E: Any,
+    i: int,
+    j: int,
+    column: int,
+    columns: int,
+    left: Any,
+    taken: Any,
+    bits: int,
+    ray: Any,
+    zeros: Any,
+) -> Any:
+    """Error of the new ray, or -1 if it cannot be made."""
     raise NotImplementedError("chosen by the type of S when compiled")
 
 
 @overload(_make_ray)  # type: ignore[untyped-decorator, unused-ignore]
-def _choose_make_ray(C, S, Z, E, i, j, column, q, out, rows):  # type: ignore[no-untyped-def]
-    chosen = _ray_float if isinstance(S.dtype, types.Float) else _ray_exact
+def _choose_make_ray(C, S, E, i, j, column, columns, left, taken, bits, ray, zeros):  # type: ignore[no-untyped-def]
+    def exact(C, S, E, i, j, column, columns, left, taken, bits, ray, zeros):  # type: ignore[no-untyped-def]
+        return 0.0 if _ray_exact(S, i, j, column, columns, ray) else -1.0
 
-    def call(C, S, Z, E, i, j, column, q, out, rows):  # type: ignore[no-untyped-def]
-        return chosen(C, S, Z, E, i, j, column, q, out, rows)
+    def inexact(C, S, E, i, j, column, columns, left, taken, bits, ray, zeros):  # type: ignore[no-untyped-def]
+        return _ray_float(C, S, E, i, j, column, columns, left, taken, bits, ray, zeros)
 
-    return call
+    return inexact if isinstance(S.dtype, types.Float) else exact
 
 
 @jit
-def make_rays(C: Any, S: Any, Z: Any, E: Any, pairs: Any, column: int, out: Any, first: int, rows: Any) -> int:
-    """One new ray for each pair, from out[.][first] on; ``rows`` = (columns, left, taken, bits before)."""
-    bits = rows[3]
-    for p in range(len(pairs)):
-        i, j = pairs[p]
+def make_rays(
+    C: Any, S: Any, Z: Any, E: Any, pairs: Any, count: int, column: int,
+    new_S: Any, new_Z: Any, new_E: Any, first: int, columns: int, left: Any, taken: Any, bits: int,
+) -> bool:  # fmt: skip
+    """One new ray for each of ``count`` pairs, from new_S[first] on; False if one cannot be made."""
+    for p in range(count):
+        i, j, q = pairs[p, 0], pairs[p, 1], first + p
         for w in range(Z.shape[1]):
-            out[1][first + p, w] = Z[i, w] & Z[j, w]
-        out[1][first + p, bits // 64] |= ONE << np.uint64(bits % 64)
-        status: int = _make_ray(C, S, Z, E, i, j, column, first + p, out, (rows[0], rows[1], rows[2], bits + 1))
-        if status != OK:
-            return status
-    return OK
+            new_Z[q, w] = Z[i, w] & Z[j, w]
+        new_Z[q, bits // 64] |= ONE << np.uint64(bits % 64)
+        new_E[q] = _make_ray(C, S, E, i, j, column, columns, left, taken, bits + 1, new_S[q], new_Z[q])
+        if new_E[q] < 0.0:
+            return False
+    return True

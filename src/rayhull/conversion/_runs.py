@@ -1,4 +1,7 @@
-"""Runs of cheap rows in one compiled call: on a cone with a thousand rows and few rays, Python's share would be all."""
+"""Runs of cheap rows in one compiled call: on a cone with a thousand rows and few rays, Python's share would be all.
+
+Everything is allocated by the caller and written in loops: NumPy's conveniences cost seconds of compilation.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,46 @@ from typing import Any
 import numpy as np
 
 from rayhull.conversion._jit import jit, popcount
-from rayhull.conversion._kernels import OK, make_rays
+from rayhull.conversion._kernels import make_rays
 from rayhull.conversion.floats import CLEAR_LEVEL
-from rayhull.conversion.row_order import choose
 
-DONE, EXPENSIVE, PAUSED, FAILED = 0, 1, 2, 3
+DONE, EXPENSIVE, PAUSED, FULL, FAILED = 0, 1, 2, 3, 4
 MOST_PAIRS, MOST_RAYS = 20_000, 4_000  # a row beyond either is not cheap
 ONE = np.uint64(1)
-choose_compiled = jit(choose)
 
 
 @jit
 def _count(S: Any, E: Any, ray: int, k: int, columns: int, counts: Any, by: int) -> None:
-    """Add ``by`` to counts[0 positive, 1 negative, 2 grey] of every column, as the ray's slacks say."""
+    """Add ``by`` to counts[0 positive, 1 negative, 2 grey] of every open column, as the ray's slacks say."""
     level = CLEAR_LEVEL * E[ray]
     for c in range(k, columns):
         value = S[ray, c]
         if value > 0:
-            counts[0, c - k] += by
-            if value < level:
-                counts[2, c - k] += by
+            counts[0, c] += by
         elif value < 0:
-            counts[1, c - k] += by
-            if -value < level:
-                counts[2, c - k] += by
+            counts[1, c] += by
+        if value != 0 and abs(value) < level:
+            counts[2, c] += by
 
 
 @jit
-def _remove_column(S: Any, r: int, column: int, k: int, columns: int, left: Any, counts: Any) -> None:
+def _remove_column(S: Any, r: int, column: int, columns: int, left: Any, counts: Any) -> None:
     """The last column takes the place of this one."""
     last = columns - 1
     if column != last:
         for i in range(r):
             S[i, column] = S[i, last]
-        left[column - k] = left[last - k]
-        counts[:, column - k] = counts[:, last - k]
+        for sign in range(3):
+            counts[sign, column] = counts[sign, last]
+        left[column] = left[last]
 
 
 @jit
 def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, order: Any, pairs: Any) -> int:
     """All adjacent pairs across the row, each tried against every ray; returns their number."""
-    shared = np.empty(words, np.uint64)
     count = 0
+    for i in range(r):
+        order[i] = i
     for i in range(r):
         if S[i, column] <= 0:
             continue
@@ -57,8 +58,7 @@ def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, 
                 continue
             common = 0
             for w in range(words):
-                shared[w] = Z[i, w] & Z[j, w]
-                common += popcount(shared[w])
+                common += popcount(Z[i, w] & Z[j, w])
             if common < need:
                 continue
             adjacent = True
@@ -66,7 +66,7 @@ def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, 
                 ray = order[t]
                 inside = ray != i and ray != j
                 for w in range(words):
-                    if Z[ray, w] & shared[w] != shared[w]:
+                    if Z[i, w] & Z[j, w] & ~Z[ray, w] != 0:
                         inside = False
                         break
                 if inside:  # tried earlier next time: neighbouring pairs often fall to the same ray
@@ -80,19 +80,10 @@ def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, 
 
 
 @jit
-def _grown(S: Any, Z: Any, E: Any, r: int, size: int) -> Any:
-    """The same rays in arrays with room for ``size``."""
-    S2, Z2 = np.empty((size, S.shape[1]), S.dtype), np.zeros((size, Z.shape[1]), np.uint64)
-    E2 = np.zeros(size)
-    S2[:r], Z2[:r], E2[:r] = S[:r], Z[:r], E[:r]
-    return S2, Z2, E2
-
-
-@jit
 def _replace(
     S: Any, Z: Any, E: Any, r: int, new: int, column: int, columns: int, bits: int, k: int, counts: Any
 ) -> int:
-    """Drop the rays that the row cuts off, mark those on it, fill the holes from the end; returns their number."""
+    """Drop the rays below the row, mark those on it, fill the holes from the end; returns how many rays there are."""
     for i in range(r, r + new):
         _count(S, E, i, k, columns, counts, 1)
     i, total = 0, r + new
@@ -100,7 +91,11 @@ def _replace(
         if S[i, column] < 0:
             _count(S, E, i, k, columns, counts, -1)
             total -= 1
-            S[i, :columns], Z[i], E[i] = S[total, :columns], Z[total], E[total]
+            E[i] = E[total]
+            for c in range(columns):
+                S[i, c] = S[total, c]
+            for w in range(Z.shape[1]):
+                Z[i, w] = Z[total, w]
         else:
             if S[i, column] == 0:
                 Z[i, bits // 64] |= ONE << np.uint64(bits % 64)
@@ -109,65 +104,61 @@ def _replace(
 
 
 @jit
+def _next_column(counts: Any, left: Any, rank: Any, k: int, columns: int) -> int:
+    """What :func:`rayhull.conversion.row_order.choose` gives."""
+    best = -1
+    for c in range(k, columns):
+        if counts[2, c] == 0 and (best < 0 or rank[left[c]] < rank[left[best]]):
+            best = c
+    return best
+
+
+@jit
 def advance(
-    C: Any, S: Any, Z: Any, E: Any, left: Any, taken: Any, bits: int, rank: Any, ray_limit: int, budget: int
-) -> Any:
-    """Take rows while they are cheap.
+    C: Any, S: Any, Z: Any, E: Any, left: Any, taken: Any, rank: Any, work: Any, sizes: Any, ray_limit: int, budget: int
+) -> int:
+    """Take rows in place while they are cheap, there is room in S, and ``budget`` steps are not spent.
 
     Args:
-        left, taken: row of each open column / of each bit from k on; ``taken`` is written to.
-        bits: coordinates and rows taken so far.
-        ray_limit: come back when there are more rays than this.
-        budget: come back after about this many steps.
+        left, taken: row of each column from k on, and of each bit from k on.
+        work: counts (3, columns), pairs (MOST_PAIRS, 2) and order (MOST_RAYS,), to write in.
+        sizes: rays, columns, bits, room wanted; read and written.
+        ray_limit: stop when there are more rays than this.
 
     Returns:
-        (status, reason, S, Z, E, left, bits): reason is that of a failed :func:`make_rays`.
+        DONE, EXPENSIVE (the next row), PAUSED (budget or rays), FULL (no room) or FAILED (a ray cannot be made).
     """
-    k, r, columns = C.shape[1], len(S), S.shape[1]
-    S, Z, E = _grown(S, Z, E, r, 2 * r + 16)
-    left = left.copy()
-    counts = np.zeros((3, columns - k), np.int64)
-    pairs = np.empty((MOST_PAIRS, 2), np.int64)
-    order = np.empty(MOST_RAYS, np.int64)
+    counts, pairs, order = work
+    k, r, columns, bits = C.shape[1], sizes[0], sizes[1], sizes[2]
     for i in range(r):
         _count(S, E, i, k, columns, counts, 1)
-    status, reason, steps = PAUSED, OK, 0
+    status, steps = PAUSED, 0
     while steps < budget and r <= ray_limit:
         for c in range(columns - 1, k - 1, -1):
-            if counts[1, c - k] == 0 and counts[2, c - k] == 0:  # no ray breaks it now, so none ever will
-                _remove_column(S, r, c, k, columns, left, counts)
+            if counts[1, c] == 0 and counts[2, c] == 0:  # no ray breaks it now, so none ever will
+                _remove_column(S, r, c, columns, left, counts)
                 columns -= 1
         if columns == k or r == 0:
             status = DONE
             break
-        n = columns - k
-        c = choose_compiled(counts[0, :n], counts[1, :n], counts[2, :n], rank[left[:n]])
+        c = _next_column(counts, left, rank, k, columns)
         if c < 0 or counts[0, c] * counts[1, c] > MOST_PAIRS or r > MOST_RAYS:
             status = EXPENSIVE
             break
-        column = c + k
-        order[:r] = np.arange(r)
-        words = (bits + 63) // 64
-        new = _adjacent_pairs(S, Z, r, column, k - 2, words, order, pairs) if counts[0, c] > 0 else 0
+        new = _adjacent_pairs(S, Z, r, c, k - 2, (bits + 63) // 64, order, pairs) if counts[0, c] > 0 else 0
         steps += counts[0, c] * counts[1, c] + new * r + (new + counts[1, c] + 1) * columns
         if r + new > len(S):
-            S, Z, E = _grown(S, Z, E, r, 2 * (r + new))
+            status, sizes[3] = FULL, r + new
+            break
         taken[bits - k] = left[c]
-        reason = make_rays(C, S, Z, E, pairs[:new], column, (S, Z, E), r, (columns, left, taken, bits))
-        if reason != OK:
+        if not make_rays(C, S, Z, E, pairs, new, c, S, Z, E, r, columns, left, taken, bits):
             status = FAILED
             break
-        S[r : r + new, column] = 0
-        r = _replace(S, Z, E, r, new, column, columns, bits, k, counts)
-        _remove_column(S, r, column, k, columns, left, counts)
+        for i in range(r, r + new):
+            S[i, c] = 0
+        r = _replace(S, Z, E, r, new, c, columns, bits, k, counts)
+        _remove_column(S, r, c, columns, left, counts)
         columns -= 1
         bits += 1
-    return (
-        status,
-        reason,
-        S[:r, :columns].copy(),
-        Z[:r].copy(),
-        E[:r].copy(),
-        left[: columns - k].copy(),
-        bits,
-    )
+    sizes[0], sizes[1], sizes[2] = r, columns, bits
+    return status

@@ -13,7 +13,7 @@ from rayhull.conversion.adjacency import Ints, Words
 SAFE = 2**62
 
 
-def combine_exact(S: NDArray[Any], pairs: Ints, column: int, k: int) -> NDArray[Any]:
+def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
     """Primitive vectors on each pair with slack 0 in ``column``; int64 if every entry is below 2^62, else objects."""
     i, j = pairs.T
     a, b = -S[j, column], S[i, column]
@@ -24,8 +24,15 @@ def combine_exact(S: NDArray[Any], pairs: Ints, column: int, k: int) -> NDArray[
         if bound.max(initial=0.0) >= SAFE:
             first, second, a, b = (x.astype(object) for x in (first, second, a, b))
     new = first * a[:, None] + second * b[:, None]
-    new //= np.gcd.reduce(new[:, :k], axis=1)[:, None]
-    return narrowed(new)
+    return narrowed(primitive(new))
+
+
+def primitive(S: NDArray[Any]) -> NDArray[Any]:
+    """Rows of integers divided by their greatest common divisor; floats as they are."""
+    if S.dtype == np.float64 or not S.size:
+        return S
+    out: NDArray[Any] = S // np.gcd.reduce(S, axis=1)[:, None]
+    return out
 
 
 def narrowed(S: NDArray[Any]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ tight at a ray is kept as a set of bits, from which adjacency is read off.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,21 +18,23 @@ from numpy.typing import NDArray
 
 from rayhull.conversion import adjacency, floats, verify
 from rayhull.conversion.adjacency import Ints, Words
-from rayhull.conversion.combine import combine_exact, combine_float, narrowed
+from rayhull.conversion.combine import combine_exact, combine_float, narrowed, primitive
+from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.limits import Limits
 from rayhull.conversion.progress import Watch
 from rayhull.conversion.row_order import choose, ranks
 from rayhull.errors import MissingExtraError
 
+PATIENCE = 0.5  # seconds before the compiled kernels are loaded, if they are not yet
+MANY_PAIRS = 1_000_000  # or pairs of one row
 PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
-BUDGET = 20_000_000  # steps of a compiled run between two looks at the clock: some 50 ms
 
 
 class State(NamedTuple):
     """The cone of the rows taken so far."""
 
     C: NDArray[Any]  # (n, k)
-    S: NDArray[Any]  # (r, k + open rows): y and the open slacks of each ray
+    S: NDArray[Any]  # (r, k + open rows): y, up to a scale, and the open slacks of each ray
     Z: Words  # (r, words): its zeros among the coordinates and the taken rows
     E: floats.Floats  # (r,): its error, 0 in exact arithmetic
     left: Ints  # row of each open column
@@ -67,7 +70,7 @@ def extreme_rays(
         C: the rows beside y >= 0.
         limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.limits.Limits`.
         report: called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
-        compiled: True asks for numba, False for NumPy alone, None takes numba if it is there.
+        compiled: True asks for numba, False for NumPy alone, None takes numba if it is there and the work is long.
 
     Shape:
         ``C`` (n, k); returns (r, k), in lexicographic order: primitive integer vectors (int64, or Python integers
@@ -81,7 +84,7 @@ def extreme_rays(
                [1, 0, 1]])
     """
     C = _checked(C)
-    kernels = _kernels(compiled)
+    kernels = _kernels(compiled) if compiled or _is_loaded() and compiled is None else None
     watch = Watch(limits or Limits(), report, len(C))
     state = _start(C)
     order = ranks(C)
@@ -90,9 +93,12 @@ def extreme_rays(
             state = _run_cheap_rows(state, order, kernels, watch)
         state = state.without_columns(_redundant(state))
         if len(state.left) and len(state.S):
-            state = _take_row(state, _next_column(state, order), kernels, watch)
+            column = _next_column(state, order)
+            if kernels is None and compiled is None and _is_long(state, column, watch):
+                kernels = _kernels(None)
+            state = _take_row(state, column, kernels, watch)
     watch.say(len(C), len(state.S), 0, last=True)
-    return verify.verified(state.C, state.S[:, : C.shape[1]], state.E, kernels)
+    return verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
 
 
 def _checked(C: NDArray[Any]) -> NDArray[Any]:
@@ -108,25 +114,37 @@ def _checked(C: NDArray[Any]) -> NDArray[Any]:
     return narrowed(C.astype(object)) if C.dtype != np.int64 or C.min(initial=0) == np.iinfo(np.int64).min else C
 
 
-def _kernels(compiled: bool | None) -> ModuleType | None:
-    """The compiled kernels if asked for or there."""
-    if compiled is False:
-        return None
+def _kernels(required: bool | None) -> ModuleType | None:
+    """The compiled kernels, if numba is there."""
     try:
         from rayhull.conversion import _compiled
     except ImportError as error:
-        if compiled:
+        if required:
             raise MissingExtraError("numba", "fast", "Compiled conversion") from error
         return None
     return _compiled
 
 
+def _is_loaded() -> bool:
+    return "rayhull.conversion._compiled" in sys.modules
+
+
+def _is_long(state: State, column: int, watch: Watch) -> bool:
+    """Is there work enough to load numba for? That takes 0.5 s, and once for each machine 7 s of compilation."""
+    value = state.S[:, column]
+    return watch.seconds() > PATIENCE or np.sum(value > 0) * np.sum(value < 0) > MANY_PAIRS
+
+
 def _start(C: NDArray[Any]) -> State:
     """The orthant: unit vectors, each with all coordinates but one at zero."""
     n, k = C.shape
-    S = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
     E = np.zeros(k)
-    if C.dtype == np.float64:
+    S: NDArray[Any] = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
+    if C.dtype != np.float64:
+        S = S.astype(object)
+        S[:, :k] *= common_denominator(C)
+        S = narrowed(primitive(S))
+    else:
         E[:] = floats.UNCERTAINTY
         S[np.abs(S) <= floats.ZERO_LEVEL * floats.UNCERTAINTY] = 0.0
     zeros = np.zeros((k, k + n), bool)
@@ -151,8 +169,7 @@ def _redundant(state: State) -> NDArray[np.bool_]:
 
 def _next_column(state: State, order: Ints) -> int:
     grey = _grey(state).sum(axis=0) if state.S.dtype == np.float64 else np.zeros(len(state.left), np.int64)
-    positive, negative = (state.slacks > 0).sum(axis=0), (state.slacks < 0).sum(axis=0)
-    column = choose(positive, negative, grey, order[state.left])
+    column = choose(order[state.left], grey)
     if column < 0:
         raise floats.too_close(int(state.left[0]))
     return column + state.k
@@ -162,14 +179,12 @@ def _run_cheap_rows(state: State, order: Ints, kernels: Any, watch: Watch) -> St
     """Take rows in compiled code until one is not cheap (or fails there: the NumPy step then says why)."""
     limit = watch.limits.max_generators
     most = np.iinfo(np.int64).max if limit is None else limit
-    status = kernels.PAUSED
-    while status == kernels.PAUSED:
-        watch.check(len(state.C) - len(state.left), len(state.S), 0, _nbytes(state, len(state.S)))
-        taken = state.taken.copy()
-        status, S, Z, E, left, bits = kernels.advance(
-            state.C, state.S, state.Z, state.E, state.left, taken, state.bits, order, most, BUDGET
-        )
-        state = State(state.C, S, Z, E, left, taken, bits)
+    room = 1
+    while room:
+        rays = len(state.S)
+        watch.say(len(state.C) - len(state.left), rays, 0)
+        watch.check(len(state.C) - len(state.left), rays, 0, _nbytes(state, max(rays, room // 2)))
+        state, room = kernels.advance(state, order, most, room)
     return state
 
 
@@ -230,7 +245,7 @@ def _new_rays(
                 state.taken[: state.bits - k + 1],
             )  # fmt: skip
         else:
-            S = combine_exact(state.S, some, column, k)
+            S = combine_exact(state.S, some, column)
         parts.append(S)
         errors.append(E)
     return np.concatenate(parts), Z, np.concatenate(errors)

@@ -1,4 +1,10 @@
-"""Which inequality comes next. No order wins everywhere: this is the mix that lost least on our cases."""
+"""Which inequality comes next. No order wins everywhere; a bad one costs a factor of a thousand.
+
+Compared on our cases, as given and with permuted coordinates and rows: rows that leave the first coordinates alone come
+first, which builds the cone up coordinate by coordinate (isotonic grids, cross-polytopes); among equals those of small
+size, since rows that others imply tend to be sums of them; then lexicographic order, descending. Taking the row
+with the fewest pairs instead is as good on grids, but 30 times slower on cross-polytopes and redundant rows.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +15,25 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-EXPENSIVE = 100_000  # pairs from which on a far cheaper row is preferred
-FAR_CHEAPER = 64
-
 
 def ranks(C: NDArray[Any]) -> Ints:
-    """Place of each row in ascending lexicographic order."""
-    order = np.lexsort(C.T[::-1]) if C.shape[1] else np.arange(len(C))
+    """Place of each row in the order.
+
+    >>> ranks(np.array([[1, -1, 0], [0, 2, -1], [0, 40, -30]])).tolist()
+    [2, 0, 1]
+    """
+    size = np.abs(C).astype(float).sum(axis=1)
+    octave = np.floor(np.log2(np.where(size > 0, size, 1.0)))
+    order = np.lexsort([*(-C.T[::-1]), octave, *(C.T[::-1] != 0)])
     out = np.empty(len(C), np.int64)
     out[order] = np.arange(len(C))
     return out
 
 
-def choose(positive: Ints, negative: Ints, grey: Ints, rank: Ints) -> int:
-    """Column of the next row: the first in order, unless its pairs explode and another's are far fewer.
+def choose(rank: Ints, grey: Ints) -> int:
+    """Column of the first row in order that has no slack too close to call; -1 if all have.
 
-    Rows with a slack too close to call wait: the rays in question may go before their turn comes.
-    Returns -1 if only such rows are left. Plain NumPy that numba compiles as it stands.
+    Rows with such a slack wait: the rays in question may go before their turn comes.
     """
-    best, cheapest = -1, -1
-    for c in range(len(rank)):
-        if grey[c] > 0:
-            continue
-        if best < 0 or rank[c] < rank[best]:
-            best = c
-        if cheapest < 0 or positive[c] * negative[c] < positive[cheapest] * negative[cheapest]:
-            cheapest = c
-    if best >= 0:
-        pairs = positive[best] * negative[best]
-        if pairs > EXPENSIVE and pairs > FAR_CHEAPER * positive[cheapest] * negative[cheapest]:
-            best = cheapest
-    return best
+    column = int(np.where(grey > 0, np.iinfo(np.int64).max, rank).argmin())
+    return -1 if grey[column] > 0 else column
