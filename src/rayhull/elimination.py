@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from rayhull.exact import INT64_SAFE, largest, narrow, product
-from rayhull.rows import Array
+from rayhull.rows import Array, Rows
 
 PRIME = 2**31 - 1  # products of two residues stay below 2^62
 
@@ -34,6 +34,27 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
         rows.append(i)
         columns.append(pivot)
     return np.array(rows, np.int64), np.array(columns, np.int64)
+
+
+def sparse_rank(rows: Rows) -> int:
+    """The rank of sparse integer rows modulo the same prime, never dense."""
+    assert rows.integers is not None
+    data, indices, indptr = rows.integers[0], rows.matrix.indices, rows.matrix.indptr
+    reduced: dict[int, dict[int, int]] = {}  # pivot column -> row with 1 there and nothing after it
+    for i in range(len(rows)):
+        entries = range(indptr[i], indptr[i + 1])
+        row = {int(indices[e]): int(data[e]) % PRIME for e in entries}
+        while row:
+            pivot = max(row)
+            value = row[pivot]
+            if value and pivot not in reduced:
+                factor = pow(value, -1, PRIME)
+                reduced[pivot] = {c: v * factor % PRIME for c, v in row.items() if v}
+                break
+            for column, v in reduced.get(pivot, {}).items() if value else ():
+                row[column] = (row.get(column, 0) - value * v) % PRIME
+            row = {c: v for c, v in row.items() if v}
+    return len(reduced)
 
 
 def inverse(matrix: Array) -> tuple[Array, int]:

@@ -10,11 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from rayhull.elimination import independent_rows
+from rayhull.elimination import independent_rows, sparse_rank
 from rayhull.rows import Array, Rows
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
+
+DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,5 +161,6 @@ def _subset(P: Polyhedron, block: _Block, place: Array) -> Polyhedron:
 def row_rank(rows: Rows) -> int:
     """The rank of the rows: exact for integers (modulo a prime), by singular values for floats."""
     if rows.integers is not None:
-        return len(independent_rows(rows.dense_integers()[0])[0])
+        small = len(rows) * rows.dim <= DENSE_ENTRIES
+        return len(independent_rows(rows.dense_integers()[0])[0]) if small else sparse_rank(rows)
     return int(np.linalg.matrix_rank(rows.matrix.toarray())) if len(rows) else 0

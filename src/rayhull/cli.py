@@ -1,0 +1,141 @@
+"""The command line: rayhull convert | info | check. Heavy modules are imported when a command needs them.
+
+Exit codes: 0 fine, 1 points outside the set, 2 bad input, 3 budget passed, 4 floats too close to call, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rayhull._version import __version__
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        print("rayhull: stopped; nothing was written.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        code = _code_of(error)
+        if code is None:
+            raise
+        print(f"rayhull: {error}", file=sys.stderr)
+        return code
+
+
+def _code_of(error: Exception) -> int | None:
+    """The exit code of an error that a user can act on; None for a bug."""
+    from rayhull.errors import BudgetExceededError, RayhullError, UnverifiedError
+
+    if isinstance(error, BudgetExceededError):
+        return 3
+    if isinstance(error, UnverifiedError):
+        return 4
+    return 2 if isinstance(error, RayhullError | OSError | ValueError | TypeError) else None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rayhull",
+        description="Polyhedra in files: convert between inequalities and generators, look at them, check points.",
+        epilog="Files: .ine (inequalities, cdd), .ext (generators, cdd), .npz (either). "
+        "Exit codes: 0 fine, 1 points outside, 2 bad input, 3 budget passed, 4 floats too close to call.",
+    )
+    parser.add_argument("--version", action="version", version=f"rayhull {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    convert = commands.add_parser("convert", help="inequalities to generators, or back")
+    convert.add_argument("file", type=Path, help=".ine, .ext or .npz")
+    convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, cdd text)")
+    convert.add_argument("--engine", default="auto", help="auto (ours), ppl, pplite, normaliz or cdd")
+    convert.add_argument(
+        "--max-generators", type=int, default=1_000_000, metavar="N", help="stop beyond N (%(default)s)"
+    )
+    convert.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
+    convert.add_argument("--verify", choices=["full"], help="also prove that no generator is missing")
+    convert.add_argument("--quiet", action="store_true", help="no progress bar")
+    convert.set_defaults(run=_convert)
+
+    info = commands.add_parser("info", help="dimension, rows, hidden equalities, lines, blocks")
+    info.add_argument("file", type=Path)
+    info.set_defaults(run=_info)
+
+    check = commands.add_parser("check", help="are points inside? exit code 1 if some are not")
+    check.add_argument("file", type=Path, help="the set: .ine, .ext or .npz")
+    check.add_argument("points", type=Path, help="one point a row: .npy, .csv or text")
+    check.add_argument("--atol", type=float, help="tolerance (default: 16 ulp of each row's scale)")
+    check.set_defaults(run=_check)
+    return parser
+
+
+def _convert(options: Any) -> int:
+    from rayhull.conversion.files import format_cdd, read, write
+    from rayhull.polyhedron import Polyhedron
+
+    item = read(options.file)
+    limits = {"max_generators": options.max_generators, "max_seconds": options.max_seconds, "engine": options.engine}
+    if sys.stderr.isatty() and not options.quiet:
+        limits["progress"] = True
+    if isinstance(item, Polyhedron):
+        result: Any = item.generators(**limits, verify=options.verify or True)
+    else:
+        result = item.to_polyhedron(**limits)
+    if options.output is None:
+        print(format_cdd(result), end="")
+    else:
+        write(options.output, result)
+        print(f"{options.output}: {result!r}", file=sys.stderr)
+    return 0
+
+
+def _read_set(path: Path) -> Any:
+    from rayhull.conversion.files import read
+    from rayhull.polyhedron import Polyhedron
+
+    item = read(path)
+    return item if isinstance(item, Polyhedron) else item.to_polyhedron()
+
+
+def _info(options: Any) -> int:
+    print(_read_set(options.file).describe())
+    return 0
+
+
+def _check(options: Any) -> int:
+    import numpy as np
+
+    P = _read_set(options.file)
+    points = _points(options.points).reshape(-1, P.dim)
+    inside = P.contains(points.reshape(-1, *P.shape), atol=options.atol)
+    worst = float(np.max(P.violation(points.reshape(-1, *P.shape)), initial=0.0))
+    print(f"{int(inside.sum())} of {len(inside)} points inside; largest violation {worst:.3g}")
+    for i in np.flatnonzero(~inside)[:5]:
+        print(f"  outside: point {i}")
+    return 0 if inside.all() else 1
+
+
+def _points(path: Path) -> Any:
+    import numpy as np
+
+    from rayhull.errors import FileFormatError
+
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise FileFormatError(f"{path.name} holds no points ({error}): expected .npy, .csv or text.") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""A set in words: what a person wants to know before using it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayhull.centre import centre
+from rayhull.errors import UnverifiedError
+from rayhull.rows import Rows
+from rayhull.structure import row_rank
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+
+def describe(P: Polyhedron) -> str:
+    """Dimension, rows, equalities found, lines, blocks, and the way in that suits the set."""
+    lines = [repr(P), f"dimension     {P.dim} coordinates, event shape {P.shape}"]
+    bounds = int(np.isfinite(P.lower_bounds).sum() + np.isfinite(P.upper_bounds).sum())
+    lines.append(f"rows          {len(P.inequalities)} inequalities, {len(P.equalities)} equalities, {bounds} bounds")
+    lines.append(f"numbers       {'exact' if P.is_exact else 'floats'}")
+    lines.append(f"hidden        {_hidden(P)}")
+    lines.append(f"lines         {lineality(P)}")
+    lines.append(f"blocks        {_blocks(P)}")
+    kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
+    lines.append(f"kind          {kind}")
+    return "\n".join(lines)
+
+
+def _hidden(P: Polyhedron) -> str:
+    try:
+        found = np.flatnonzero(centre(P).implicit)
+    except UnverifiedError as error:
+        return f"not known: {error}"
+    if not len(found):
+        return "no inequality is an equality in disguise"
+    names = [P.rows.names[i] for i in found[:5]]
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return f"{len(found)} inequalities hold with equality everywhere: {', '.join(names)}{more}"
+
+
+def lineality(P: Polyhedron) -> int:
+    """The number of independent directions along which no row changes."""
+    total = 0
+    for group in P.block_groups:
+        block = group.polyhedron
+        rank = (
+            row_rank(Rows.stack([block.rows, block.equality_rows])) if len(block.rows) + len(block.equality_rows) else 0
+        )
+        total += len(group.index) * (block.dim - rank)
+    return total
+
+
+def _blocks(P: Polyhedron) -> str:
+    groups = P.block_groups
+    parts = [f"{len(g.index)} of {g.index.shape[1]} coordinates" for g in groups[:4]]
+    more = f" and {len(groups) - 4} kinds more" if len(groups) > 4 else ""
+    return f"{sum(len(g.index) for g in groups)} in {len(groups)} kinds: {', '.join(parts)}{more}"
