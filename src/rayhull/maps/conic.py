@@ -1,0 +1,62 @@
+r"""The way into a cone along its lines and rays: x = L γ + R |β|. Pure functions of tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rayhull.maps.nonnegative import NonNegative
+
+
+def without(u: Tensor, basis: Tensor) -> Tensor:
+    """u less its part in the span of an orthonormal basis: u - Q Qᵀ u.
+
+    What is left runs over the lines of a cone when Q spans its rows: no basis of the lines is needed, and the cost is
+    twice the rank, not the number of lines.
+
+    Shape: u (\\*, d), basis (d, k) → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.conic import without
+        >>> without(torch.tensor([3.0, 4.0]), torch.tensor([[1.0], [0.0]]))
+        tensor([0., 4.])
+    """
+    return u - (u @ basis) @ basis.mT
+
+
+def along_rays(beta: Tensor, rays: Tensor, nonnegative: NonNegative) -> Tensor:
+    """The rays followed forwards: sum of f(β_j) r_j.
+
+    Shape: beta (\\*, r), rays (r, d) → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.conic import along_rays
+        >>> along_rays(torch.tensor([-2.0, 1.0]), torch.eye(2), torch.abs)
+        tensor([2., 1.])
+    """
+    return nonnegative(beta) @ rays
+
+
+def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: NonNegative = torch.relu) -> Tensor:
+    r"""Lines and rays of {x : A x <= 0}, A with independent rows, from one u in R^d.
+
+    .. math:: x = u - A^+ A u + R f(-A u), \qquad R = -A^+, \quad\text{so}\quad A x = -f(-A u) \le 0
+
+    With f = relu it is u + R relu(A u), the identity inside the cone.
+
+    Shape: u (\\*, d), rows A (m, d), rays R (m, d) → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.conic import into_simplicial_cone
+        >>> A = torch.tensor([[1.0, -1.0]])              # x0 <= x1
+        >>> into_simplicial_cone(torch.tensor([[3.0, 1.0], [0.0, 5.0]]), A, -torch.linalg.pinv(A).mT)
+        tensor([[2., 2.],
+                [0., 5.]])
+    """
+    values = u @ rows.mT  # (*, m)
+    if nonnegative is torch.relu:
+        return u + torch.relu(values) @ rays
+    return u + (values + nonnegative(-values)) @ rays

@@ -1,0 +1,165 @@
+"""Which way in for a block: by structure and budget, with the reason in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+
+from rayhull.errors import BudgetExceededError, RayhullError
+from rayhull.maps.convex_weights import Weights
+from rayhull.maps.convex_weights import named as weights_named
+from rayhull.maps.nonnegative import NonNegative
+from rayhull.maps.nonnegative import named as nonnegative_named
+from rayhull.nn.directions import Direction, Free, LinesAndRays, Simplicial, Vertices, unit_start
+from rayhull.nn.geometry import DEPENDENT, View, seen_from_apex, seen_from_centre, simplicial_rays, within
+from rayhull.rows import Array, Rows
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+METHODS = ("auto", "rays", "shrink", "vertices", "projection")
+SIMPLICIAL_DEFAULT, RAYS_DEFAULT = "relu", "softplus"
+AUTO_GENERATORS = 4  # "auto" takes the rays of a cone when there are at most this many for each coordinate ...
+AUTO_LEAST = 256  # ... or this many at all
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose, the same for every block."""
+
+    method: str = "auto"
+    nonnegative: str | NonNegative | None = None
+    weights: str | Weights = "softmax"
+    max_generators: int | None = 100_000
+    opposite_rays: bool = False
+    factory: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}.")
+
+    def function(self, default: str) -> NonNegative:
+        return nonnegative_named(default if self.nonnegative is None else self.nonnegative)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A block's way in: the direction's module, the base point with the rows that have room, and why."""
+
+    method: str
+    reason: str
+    direction: Direction
+    view: View | None  # None: the direction is the point itself
+
+
+def choose(P: Polyhedron, options: Options) -> Choice:
+    """The way into one block."""
+    if not len(P.rows) and not len(P.equality_rows):
+        return Choice("free", "no row holds here", Free(np.zeros((P.dim, 0)), **options.factory), None)
+    if options.method == "vertices":
+        return _vertices(P, options)
+    if options.method == "shrink":
+        return _shrink(P, options, "asked for")
+    view = seen_from_apex(P)
+    if view is None or not (len(view.cone) or view.equal.shape[1]):
+        if options.method == "rays":
+            raise RayhullError(
+                "method='rays' needs a point where the rows meet (0, or the apex of independent rows), and this set "
+                f"has none: {P}. Use method='shrink', which needs only an interior point, or 'vertices'."
+            )
+        return _shrink(P, options, "every row has room around the centre")
+    if options.method == "rays":
+        return _rays(P, view, options, options.max_generators)
+    return _auto(P, view, options)
+
+
+def _auto(P: Polyhedron, view: View, options: Options) -> Choice:
+    budget = max(AUTO_LEAST, AUTO_GENERATORS * P.dim)
+    try:
+        return _rays(P, view, options, min(budget, options.max_generators or budget))
+    except BudgetExceededError:
+        return _shrink(P, options, f"the cone has more than {budget} rays")
+
+
+def _shrink(P: Polyhedron, options: Options, reason: str) -> Choice:
+    view = seen_from_centre(P)
+    return Choice("shrink", reason, Free(view.equal, **options.factory), view)
+
+
+def _rays(P: Polyhedron, view: View, options: Options, budget: int | None) -> Choice:
+    """Rays of the rows that have no room at the base point; the others shrink."""
+    rows = P.rows.matrix[view.cone].toarray()
+    rays = None if options.opposite_rays else simplicial_rays(rows, view.equal)
+    direction: Direction
+    if rays is not None:
+        function = options.function(SIMPLICIAL_DEFAULT)
+        direction = Simplicial(within(rows, view.equal), rays, view.equal, function, **options.factory)
+        reason = f"{len(rows)} independent rows: the rays are the columns of -A⁺"
+    else:
+        direction, reason = _converted(P, view, options, budget)
+    then = f", then {len(view.wide)} rows with room by shrinking" if len(view.wide) else ""
+    return Choice("rays", reason + then, direction, view)
+
+
+def _converted(P: Polyhedron, view: View, options: Options, budget: int | None) -> tuple[LinesAndRays, str]:
+    cone = _cone(P, view)
+    found = cone.generators(max_generators=budget)
+    span = _row_span(cone)
+    lines, rays = found.lines, _clean(found.rays, span)
+    reason = f"{len(lines)} lines and {len(rays)} rays"
+    function = options.function(RAYS_DEFAULT)
+    if options.opposite_rays:
+        lines = lines / np.linalg.norm(lines, axis=1, keepdims=True)
+        rays = np.concatenate([lines, -lines, rays])
+        return LinesAndRays(rays, None, function, **options.factory), reason + ", each line as two opposite rays"
+    return LinesAndRays(unit_start(rays), span if len(lines) else None, function, **options.factory), reason
+
+
+def _vertices(P: Polyhedron, options: Options) -> Choice:
+    found = P.generators(max_generators=options.max_generators)
+    beyond = None
+    if len(found.rays) or len(found.lines):
+        span = _row_span(P)
+        rays = unit_start(_clean(found.rays, span))
+        beyond = LinesAndRays(
+            rays, span if len(found.lines) else None, options.function(RAYS_DEFAULT), **options.factory
+        )
+    direction = Vertices(found.vertices, beyond, weights_named(options.weights), **options.factory)
+    counts = f"{len(found.vertices)} vertices, {len(found.rays)} rays, {len(found.lines)} lines"
+    return Choice("vertices", counts, direction, None)
+
+
+def _cone(P: Polyhedron, view: View) -> Polyhedron:
+    """The rows that have no room at the base point, moved to 0, with every equality."""
+    from rayhull.polyhedron import Polyhedron
+
+    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.wide]))
+    return Polyhedron.assemble(
+        check=False,
+        shape=(P.dim,),
+        **_homogeneous("inequalities", "A", "b", P.rows.take(view.cone)),
+        **_homogeneous("equalities", "A_eq", "b_eq", Rows.stack([P.equality_rows, P.rows.take(implicit)])),
+        lower=None,
+        upper=None,
+    )
+
+
+def _homogeneous(name: str, matrix: str, offsets: str, rows: Rows) -> dict[str, Any]:
+    integers = None if rows.integers is None else (rows.integers[0], np.zeros_like(rows.integers[1]))
+    moved = Rows(rows.matrix, np.zeros_like(rows.rhs), integers, rows.names)
+    return {name: moved, matrix: moved.matrix, offsets: moved.rhs}
+
+
+def _row_span(P: Polyhedron) -> Array:
+    """An orthonormal basis (n, k) of the span of all rows: what is orthogonal to every line."""
+    rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
+    return np.asarray(scipy.linalg.orth(rows.T / np.linalg.norm(rows, axis=1), rcond=DEPENDENT))
+
+
+def _clean(rays: Array, span: Array) -> Array:
+    """Rays without their part along the lines (any amount of it is the same ray), at unit length."""
+    rays = (rays @ span) @ span.T
+    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

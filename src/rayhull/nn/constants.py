@@ -1,0 +1,38 @@
+"""Geometry as buffers that keep their precision: a cast rounds anew from float64, not from what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from rayhull.rows import Array
+
+
+class Constants(nn.Module):
+    """A module whose constants are buffers, backed by float64 arrays.
+
+    ``layer.double()`` after a life in float32 gives float64 geometry, not float32 geometry in wider boxes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._exact: dict[str, Array] = {}
+
+    def constant(self, name: str, values: Array, device: Any = None, dtype: torch.dtype | None = None) -> None:
+        """Register ``values`` (float64) as the buffer ``name``."""
+        self._exact[name] = values
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64).to(device=device, dtype=dtype))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = {name: getattr(self, name) for name in self._exact}
+        super()._apply(fn, recurse)
+        for name, values in self._exact.items():
+            old, new = before[name], getattr(self, name)
+            if (old.dtype != new.dtype or old.is_meta) and not new.is_meta and new.is_floating_point():
+                exact = torch.as_tensor(values, dtype=torch.float64)
+                setattr(self, name, exact.to(device=new.device, dtype=new.dtype))
+        return self

@@ -1,0 +1,55 @@
+"""Weights in a set, through torch.nn.utils.parametrize."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from rayhull.nn.map_into import MapInto
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+
+class Parametrization(nn.Module):
+    """A weight that stays in the set, whatever the optimiser does to the tensor behind it.
+
+    The tensor behind has the weight's own shape: the ways in that take one coefficient for each coordinate ("rays" of
+    independent rows, "shrink", and the closed forms of bounds) are the identity inside the set, so that
+    ``right_inverse`` is too.
+
+    Args:
+        P: a set of the weight's shape.
+        **options: those of :class:`rayhull.MapInto`.
+
+    Shape: (event shape) → (event shape)
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> from torch.nn.utils import parametrize
+        >>> P = rh.nonnegative((3, 5)) & rh.box(0, 2)    # a layer that is monotone in every feature
+        >>> lin = parametrize.register_parametrization(torch.nn.Linear(5, 3), "weight", rh.Parametrization(P))
+        >>> bool(P.contains(lin.weight))
+        True
+    """
+
+    def __init__(self, P: Polyhedron, **options: Any) -> None:
+        super().__init__()
+        self.map = MapInto(P, **options)
+        if not self.map.identity_inside:
+            raise ValueError(
+                f"Parametrization needs a way in with one coefficient for each of {P.dim} coordinates, and this set "
+                f"takes {self.map.coefficients} ({self.map.describe()}). Use method='shrink'."
+            )
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        return self.map(coefficients.flatten())
+
+    @torch.no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Coefficients of a weight: exact for one inside the set; one outside is first mapped into it."""
+        if tuple(weight.shape) != self.map.polyhedron.shape:
+            raise ValueError(f"the set has shape {self.map.polyhedron.shape}, the weight {tuple(weight.shape)}.")
+        return self.map.coefficients_of(weight).reshape(weight.shape)
