@@ -22,6 +22,10 @@ if TYPE_CHECKING:
         UnverifiedError,
     )
     from rayhull.generators import Generators
+    from rayhull.nn.constrained import Constrained
+    from rayhull.nn.map_into import MapInto
+    from rayhull.nn.paper import paper_layer
+    from rayhull.nn.parametrization import Parametrization
     from rayhull.polyhedron import Polyhedron, intersection, product
     from rayhull.sets import (
         along,
@@ -44,6 +48,10 @@ _HOME = {
     "polyhedron": ["Polyhedron", "product", "intersection"],
     "conversion.convert": ["convert"],
     "generators": ["Generators"],
+    "nn.constrained": ["Constrained"],
+    "nn.map_into": ["MapInto"],
+    "nn.parametrization": ["Parametrization"],
+    "nn.paper": ["paper_layer"],
     "sets": [
         *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
         *("nonnegative", "ordered", "simplex", "sum_to", "unimodal", "windows"),
@@ -57,10 +65,13 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "BudgetExceededError",
+    "Constrained",
     "EmptySetError",
     "FileFormatError",
     "Generators",
+    "MapInto",
     "MissingExtraError",
+    "Parametrization",
     "Polyhedron",
     "RayhullError",
     "UnverifiedError",
@@ -77,6 +88,7 @@ __all__ = [
     "monotone",
     "nonnegative",
     "ordered",
+    "paper_layer",
     "product",
     "simplex",
     "sum_to",
