@@ -55,8 +55,10 @@ def new_rays(state: State, pairs: Ints, column: int) -> tuple[NDArray[Any], floa
     S = np.zeros((len(pairs), state.S.shape[1]), state.S.dtype)
     Z, E = np.zeros((len(pairs), state.Z.shape[1]), np.uint64), np.zeros(len(pairs))
     left = np.concatenate([np.zeros(state.k, np.int64), state.left])
-    old, new = (state.S, state.Z, state.E), (S, Z, E, 0, S.shape[1])
-    made = make_rays(_rows(state), *old, pairs, len(pairs), column, *new, left, state.taken, state.bits)
+    rows = (S.shape[1], left, state.taken, state.bits)
+    made = make_rays(
+        _rows(state), state.S, state.Z, state.E, pairs, len(pairs), column, S, Z, E, 0, *rows
+    )  # fmt: skip
     return (S, E) if made else None
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rayhull.conversion import adjacency, floats, verify
 from rayhull.conversion.adjacency import Ints, Words
-from rayhull.conversion.combine import combine_exact, combine_float, narrowed, primitive
+from rayhull.conversion.combine import SAFE, combine_exact, combine_float, narrowed, primitive
 from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.limits import Limits
 from rayhull.conversion.progress import Watch
@@ -83,8 +83,8 @@ def extreme_rays(
                [1, 0, 0],
                [1, 0, 1]])
     """
-    C = _checked(C)
-    kernels = _kernels(compiled) if compiled or _is_loaded() and compiled is None else None
+    C, scale = _checked(C)
+    kernels = _kernels(compiled) if compiled or (compiled is None and _is_loaded()) else None
     watch = Watch(limits or Limits(), report, len(C))
     state = _start(C)
     order = ranks(C)
@@ -98,10 +98,25 @@ def extreme_rays(
                 kernels = _kernels(None)
             state = _take_row(state, column, kernels, watch)
     watch.say(len(C), len(state.S), 0, last=True)
-    return verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
+    Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
+    return _in_order(Y if scale is None else _unscaled(Y, scale))
 
 
-def _checked(C: NDArray[Any]) -> NDArray[Any]:
+def _in_order(Y: NDArray[Any]) -> NDArray[Any]:
+    """The rays in lexicographic order."""
+    if Y.dtype != object:
+        return Y[np.lexsort(Y.T[::-1])] if Y.size else Y
+    return Y[sorted(range(len(Y)), key=lambda i: tuple(Y[i]))]
+
+
+def _unscaled(Y: floats.Floats, scale: floats.Floats) -> floats.Floats:
+    """Float rays in the coordinates they came in, with largest entry 1."""
+    Y = Y / scale
+    return Y / Y.max(axis=1, keepdims=True, initial=0.0)
+
+
+def _checked(C: NDArray[Any]) -> tuple[NDArray[Any], floats.Floats | None]:
+    """C in the arithmetic it will be converted in, and the scale of the coordinates if that is floats."""
     C = np.asarray(C)
     if C.ndim != 2:
         raise ValueError(f"C must have 2 dimensions (rows, coordinates), got shape {C.shape}.")
@@ -111,7 +126,9 @@ def _checked(C: NDArray[Any]) -> NDArray[Any]:
         return floats.scaled(C.astype(np.float64))
     if C.dtype.kind not in "iuO":
         raise ValueError(f"C must hold integers or floats, got dtype {C.dtype}.")
-    return narrowed(C.astype(object)) if C.dtype != np.int64 or C.min(initial=0) == np.iinfo(np.int64).min else C
+    if C.dtype != np.int64 or C.min(initial=0) <= -SAFE or C.max(initial=0) >= SAFE:
+        C = narrowed(C.astype(object))
+    return C, None
 
 
 def _kernels(required: bool | None) -> ModuleType | None:
@@ -132,7 +149,8 @@ def _is_loaded() -> bool:
 def _is_long(state: State, column: int, watch: Watch) -> bool:
     """Is there work enough to load numba for? That takes 0.5 s, and once for each machine 7 s of compilation."""
     value = state.S[:, column]
-    return watch.seconds() > PATIENCE or np.sum(value > 0) * np.sum(value < 0) > MANY_PAIRS
+    pairs = int(np.sum(value > 0)) * int(np.sum(value < 0))
+    return watch.seconds() > PATIENCE or pairs > MANY_PAIRS
 
 
 def _start(C: NDArray[Any]) -> State:

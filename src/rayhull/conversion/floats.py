@@ -19,7 +19,7 @@ UNCERTAINTY = 2.0**-48  # relative error granted to the entries of the rows: abo
 ZERO_LEVEL = 16.0
 CLEAR_LEVEL = 1024.0
 REFRESH = 2.0**-44  # a ray whose error estimate is larger is recomputed from its tight rows
-SMALLEST_PIVOT = 1e-6  # tight rows closer to dependent than this say nothing about their ray
+SMALLEST_PIVOT = 1e-9  # tight rows closer to dependent than this say nothing about their ray
 
 ADVICE = "Give the rows as integers or fractions, which are converted exactly."
 
@@ -40,12 +40,24 @@ def too_close(row: int) -> UnverifiedError:
     )
 
 
-def scaled(C: Floats) -> Floats:
-    """The rows scaled to sum of absolute entries 1 (a zero row stays)."""
-    sums = np.abs(C / np.maximum(np.abs(C).max(axis=1, initial=0.0), np.finfo(float).tiny)[:, None])
-    largest = np.abs(C).max(axis=1, initial=0.0)
-    out: Floats = C / np.where(largest > 0, largest * np.maximum(sums.sum(axis=1), 1.0), 1.0)[:, None]
-    return out
+def scaled(C: Floats) -> tuple[Floats, Floats]:
+    """Rows and coordinates on a common scale: C' = C / scale with rows of sum 1, for the coordinates y' = scale y.
+
+    Square roots of the largest entries, row and column in turn, rounded to powers of two so that nothing else is
+    rounded: cyclic polytopes, whose columns are powers of t, become tractable. Zero rows and columns stay.
+
+    Shape:
+        ``C`` (n, k); returns (n, k), (k,).
+    """
+    scale = np.ones(C.shape[1])
+    for _ in range(4):
+        for axis in (1, 0):
+            largest = np.abs(C).max(axis=axis, keepdims=True, initial=0.0)
+            power = np.exp2(np.round(np.log2(np.where(largest > 0, largest, 1.0)) / (1 + (axis == 0))))
+            C = C / power
+            scale = scale * power[0] if axis == 0 else scale
+    sums = np.abs(C).sum(axis=1, keepdims=True)
+    return C / np.where(sums > 0, sums, 1.0), scale
 
 
 def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:

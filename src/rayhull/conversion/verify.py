@@ -17,7 +17,7 @@ CHUNK = 2_000_000  # entries of a product at a time
 
 
 def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -> NDArray[Any]:
-    """The rays in lexicographic order if they pass every check, else :class:`~rayhull.errors.UnverifiedError`.
+    """The rays, floats polished, if they pass every check; else :class:`~rayhull.errors.UnverifiedError`.
 
     Args:
         C: rows, scaled if floats. Y: rays. E: error of each ray (0 if exact).
@@ -34,7 +34,7 @@ def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -
     if not all_extreme(C, tight, support, kernels):
         raise _broken("a ray is not extreme")
     _check_distinct(packed(np.concatenate([~support, tight], axis=1)))
-    return Y[_lexicographic(Y)]
+    return Y
 
 
 def _broken(what: str) -> UnverifiedError:
@@ -47,12 +47,6 @@ def _check_distinct(sets: Words) -> None:
     """Extreme rays with the same zeros are the same ray."""
     if len(np.unique(sets, axis=0)) < len(sets):
         raise _broken("a ray comes twice")
-
-
-def _lexicographic(Y: NDArray[Any]) -> NDArray[np.intp]:
-    if Y.dtype != object:
-        return np.lexsort(Y.T[::-1])
-    return np.array(sorted(range(len(Y)), key=lambda i: tuple(Y[i])))
 
 
 def _tight_exactly(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.bool_]:
@@ -91,7 +85,7 @@ def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> flo
     sets = packed(np.concatenate([~support, tight], axis=1))
     _check_distinct(sets)
     check_edges(np.concatenate([~support, tight], axis=1), sets, Y.shape[1])
-    return Y[_lexicographic(Y)]
+    return Y
 
 
 def _tight_or_clear(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Bools:
