@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["adjacent_pairs", "advance", "all_extreme", "new_rays"]
 
+MOST_PAIRS, MOST_RAYS = 20_000, 4_000  # a row beyond either is not cheap: trees serve it better
 BUDGET = 20_000_000  # steps of a run between two looks at the clock: some 50 ms
 
 
@@ -29,8 +30,8 @@ def advance(state: State, order: Ints, ray_limit: int, room: int = 0) -> tuple[S
     taken = state.taken.copy()
     work = (
         np.zeros((3, columns), np.int64),
-        np.empty((_runs.MOST_PAIRS, 2), np.int64),
-        np.empty(_runs.MOST_RAYS + 1, np.int64),
+        np.empty((MOST_PAIRS, 2), np.int64),
+        np.empty(MOST_RAYS, np.int64),
     )
     sizes = np.array([r, columns, state.bits, 0])
     status = _runs.advance(_rows(state), S, Z, E, left, taken, order, work, sizes, ray_limit, BUDGET)

@@ -14,7 +14,6 @@ from rayhull.conversion._kernels import make_rays
 from rayhull.conversion.floats import CLEAR_LEVEL
 
 DONE, EXPENSIVE, PAUSED, FULL, FAILED = 0, 1, 2, 3, 4
-MOST_PAIRS, MOST_RAYS = 20_000, 4_000  # a row beyond either is not cheap
 ONE = np.uint64(1)
 
 
@@ -121,7 +120,8 @@ def advance(
 
     Args:
         left, taken: row of each column from k on, and of each bit from k on.
-        work: counts (3, columns), pairs (MOST_PAIRS, 2) and order (MOST_RAYS,), to write in.
+        work: counts (3, columns), pairs (most, 2) and order (most,), to write in: a row with more pairs or rays
+            than they hold is not cheap.
         sizes: rays, columns, bits, room wanted; read and written.
         ray_limit: stop when there are more rays than this.
 
@@ -142,7 +142,7 @@ def advance(
             status = DONE
             break
         c = _next_column(counts, left, rank, k, columns)
-        if c < 0 or counts[0, c] * counts[1, c] > MOST_PAIRS or r > MOST_RAYS:
+        if c < 0 or counts[0, c] * counts[1, c] > len(pairs) or r > len(order):
             status = EXPENSIVE
             break
         new = _adjacent_pairs(S, Z, r, c, k - 2, (bits + 63) // 64, order, pairs) if counts[0, c] > 0 else 0
