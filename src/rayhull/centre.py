@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import lsqr, splu
 
 from rayhull.feasibility import relative_interior
 from rayhull.rows import Array
@@ -54,13 +54,27 @@ def _from_blocks(P: Polyhedron) -> Centre:
 def _centre_of_block(P: Polyhedron) -> Centre:
     start = relative_interior(P)
     loose = np.flatnonzero(~start.implicit)
-    if not len(loose):
-        return Centre(start.point, start.implicit)
     A, b = sp.csr_array(P.rows.matrix[loose]), P.rows.rhs[loose]
-    E = sp.csr_array(sp.vstack([P.equality_rows.matrix, P.rows.matrix[np.flatnonzero(start.implicit)]]))
-    e = np.concatenate([P.equality_rows.rhs, P.rows.rhs[start.implicit]])
-    point = _newton(A, b, E, e, start.point)
-    return Centre(point, start.implicit)
+    E, e = affine_hull(P, start.implicit)
+    point = _newton(A, b, E, e, start.point) if len(loose) else start.point
+    return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
+
+
+def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
+    """The equalities of P, stated and implicit."""
+    E = sp.csr_array(sp.vstack([P.equality_rows.matrix, P.rows.matrix[np.flatnonzero(implicit)]], format="csr"))
+    return E, np.concatenate([P.equality_rows.rhs, P.rows.rhs[implicit]])
+
+
+def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
+    """Points (n, d) that satisfy E x = e but for rounding, corrected to the last few ulp."""
+    for _ in range(2 if len(e) else 0):
+        residual = (E @ points.T).T - e
+        if E.shape[0] * E.shape[1] <= 4_000_000:
+            points = points - np.linalg.lstsq(E.toarray(), residual.T, rcond=None)[0].T
+        else:
+            points = points - np.stack([lsqr(E, r, atol=1e-16, btol=1e-16)[0] for r in residual])
+    return points
 
 
 def _newton(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array) -> Array:

@@ -26,10 +26,16 @@ def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None)
         above.append((-A[np.flatnonzero(down)], -low[down]))
     return Polyhedron(
         *_joined(above), *_joined(equal),
-        lower=None if bounds is None else bounds.lb,
-        upper=None if bounds is None else bounds.ub,
+        lower=None if bounds is None else _bound(bounds.lb),
+        upper=None if bounds is None else _bound(bounds.ub),
         shape=shape,
     )  # fmt: skip
+
+
+def _bound(values: Any) -> Any:
+    """scipy keeps one bound for all coordinates as an array of length 1."""
+    array = np.asarray(values)
+    return array.reshape(()) if array.size == 1 else array
 
 
 def _joined(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from rayhull.centre import centre
+from rayhull.centre import affine_hull, centre, onto_equalities
 from rayhull.rows import Array
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
         backward = np.where(rate < 0, ratio, -reach).max(1, initial=-reach)
         x = x + step * (backward + (forward - backward) * rng.random(n))[:, None]
     # pulled a hair towards the centre, so that rounding leaves no point outside
-    return x + 1e-12 * (middle.point - x)
+    return onto_equalities(*affine_hull(P, middle.implicit), x + 1e-12 * (middle.point - x))
 
 
 def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
     """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
-    equal = np.concatenate([P.equality_rows.matrix.toarray(), P.rows.matrix[np.flatnonzero(implicit)].toarray()])
+    equal = affine_hull(P, implicit)[0].toarray()
     basis = scipy.linalg.null_space(equal) if len(equal) else np.eye(P.dim)
     loose = np.flatnonzero(~implicit)
     weighted = (P.rows.matrix[loose] @ basis) / (P.rows.rhs[loose] - P.rows.matrix[loose] @ x)[:, None]

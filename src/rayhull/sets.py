@@ -141,7 +141,7 @@ def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
     if not 0 <= mode < n:
         raise ValueError(f"mode must be an index from 0 to {n - 1}, got {mode}.")
     up = np.where(np.arange(n - 1) < mode, 1, -1)
-    return along(Polyhedron(sp.csr_array(sp.diags_array(up) @ _bands(n, [1, -1]))), shape, axis)
+    return along(Polyhedron(sp.csr_array(sp.diags_array(up, dtype=np.int64) @ _bands(n, [1, -1]))), shape, axis)
 
 
 def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
@@ -240,7 +240,7 @@ def windows(
     if not np.isin(chosen, (-1, 0, 1)).all():
         raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
     keep = np.flatnonzero(chosen)
-    return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep]) @ sums[keep]), shape=event)
+    return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep], dtype=np.int64) @ sums[keep]), shape=event)
 
 
 def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None) -> Polyhedron:

@@ -142,7 +142,8 @@ def _slack(rows: Rows, tops: Array, bottoms: Array | None) -> Array:
     """bottoms * rhs - tops @ row for each generator and row, exactly; sparse where the numbers fit."""
     data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
     entries = int(np.diff(rows.matrix.indptr).max(initial=1))
-    bound = largest(data) * largest(tops) * entries + largest(rhs) * (1 if bottoms is None else largest(bottoms))
+    points = largest(tops) + (1 if bottoms is None else largest(bottoms))
+    bound = points * (1 + entries * largest(data) + largest(rhs))
     kind = np.int64 if bound < INT64_SAFE else object
     values = np.zeros((len(tops), len(rows)), dtype=kind)
     tops, data, rhs = tops.astype(kind), data.astype(kind), rhs.astype(kind)

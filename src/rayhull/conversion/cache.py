@@ -48,7 +48,7 @@ def load(name: str, C: Array) -> Array | None:
     path = folder() / f"{name}.npz"
     try:
         rays = _read(path, C.shape[1])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except Exception:  # whatever a damaged file makes NumPy or zipfile say
         path.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Ready-made sets mean what their formulas say."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+
+
+@pytest.mark.parametrize(
+    ("P", "inside", "outside"),
+    [
+        (rh.monotone(3), [1, 1, 2], [1, 2, 1]),
+        (rh.monotone(3, increasing=False), [2, 1, 1], [1, 2, 1]),
+        (rh.monotone(3, step=1), [0, 1, 2.5], [0, 1, 1.5]),
+        (rh.monotone(3, increasing=False, step=1), [2, 1, 0], [2, 1.5, 0]),
+        (rh.convex(4), [4, 1, 0, 0], [0, 1, 1, 2]),
+        (rh.concave(4), [0, 1, 1.5, 1], [4, 1, 0, 0]),
+        (rh.unimodal(4, mode=1), [0, 3, 2, 2], [0, 1, 2, 1]),
+        (rh.unimodal(4, mode=3), [0, 1, 2, 2], [0, 1, 2, 1]),
+        (rh.simplex(3), [0.5, 0.5, 0], [0.5, 0.6, -0.1]),
+        (rh.sum_to(2, 3), [3, 0, -1], [1, 1, 1]),
+        (rh.lipschitz(3, 0.5), [0, 0.5, 0.25], [0, 0.6, 0.6]),
+        (rh.ordered([(2, 0)], 3), [1, 9, 0], [0, 9, 1]),
+        (rh.halfspaces([[1, -1, 0]]), [0, 1, 5], [1, 0, 5]),
+        (rh.nonnegative(2), [0, 1], [-0.1, 1]),
+    ],
+)
+def test_each_set_contains_what_it_should(P, inside, outside):
+    assert P.contains(np.array(inside, float))
+    assert not P.contains(np.array(outside, float))
+
+
+def test_the_checkerboard_is_dark_at_the_top_left():
+    P = rh.checkerboard((28, 28), tiles=(4, 4))
+    assert P.A.shape == (16, 784)
+    x = np.zeros((28, 28))
+    x[:7, :7] = -1
+    x[:7, 7:14] = 1
+    assert P.contains(x)
+    assert not P.contains(-x)
+    assert P.rows.names[1] == "tile (0, 1)"
+
+
+def test_windows_order_or_sign_their_sums():
+    P = rh.windows((28, 28), 8, 5)
+    assert P.A.shape == (40, 784)
+    assert P.contains(np.arange(784.0).reshape(28, 28))
+    assert not P.contains(-np.arange(784.0).reshape(28, 28))
+    signs = rh.windows(6, 3, signs=[1, -1])
+    assert signs.contains(np.array([0, 0, 1, 0, -1, 0.0]))
+    assert not signs.contains(np.array([0, 0, 1, 0, 1, 0.0]))
+    assert rh.windows(6, 3, signs=[1, 0]).A.shape[0] == 1
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_sets_go_along_an_axis_of_a_larger_shape(axis):
+    x = np.sort(np.random.default_rng(0).random((5, 24)), axis=axis)
+    P = rh.monotone((5, 24), axis)
+    assert P.contains(x)
+    assert not P.contains(np.flip(x, axis))
+    assert len(P.blocks) == (24 if axis == 0 else 5)
+    assert len(P.block_groups) == 1
+
+
+def test_grid_order_increases_along_every_axis():
+    P = rh.ordered(None, (3, 4))
+    x = np.add.outer(np.arange(3.0), np.arange(4.0))
+    assert P.contains(x)
+    assert not P.contains(x[::-1])
+    assert not P.contains(x[:, ::-1])
+    assert rh.ordered([((0, 0), (1, 1))], (2, 2)).A.toarray().tolist() == [[1, 0, 0, -1]]
+
+
+def test_ready_made_sets_are_sparse_and_exact():
+    for P in (rh.monotone(50), rh.convex(50), rh.checkerboard(), rh.windows((28, 28), 7), rh.simplex(50)):
+        assert P.is_exact
+    assert rh.monotone(3, step=Fraction(1, 3)).is_exact
+    assert rh.sum_to(Fraction(1, 3), 3).equality_rows.integers[1].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rh.monotone(1), "length of at least 2"),
+        (lambda: rh.convex((3, 2)), "length of at least 3"),
+        (lambda: rh.monotone((3, 4), axis=2), "axis 2 is out of range"),
+        (lambda: rh.unimodal(4, mode=4), "mode must be an index from 0 to 3"),
+        (lambda: rh.checkerboard((28, 28), tiles=(5, 4)), "do not divide"),
+        (lambda: rh.checkerboard(28), "two axes"),
+        (lambda: rh.windows(5, 6), "does not fit"),
+        (lambda: rh.windows(6, 3, signs=2), "signs must be -1, 0 or"),
+        (lambda: rh.windows((6, 6), (3, 3, 3)), "one for each of 2 axes"),
+        (lambda: rh.ordered([(0, 3)], 3), "not a coordinate"),
+        (lambda: rh.ordered([(1, 1)], 3), "orders nothing"),
+        (lambda: rh.box(1, -1), "lower > upper"),
+        (lambda: rh.along(rh.monotone(3), (2, 4)), "has length 4, but the set has 3"),
+        (lambda: rh.lipschitz(3, -1), "no common point"),
+        (lambda: rh.product(rh.simplex(2), shape=(3,)), "do not fill shape"),
+    ],
+)
+def test_impossible_requests_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
