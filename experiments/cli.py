@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from experiments import plan
 from experiments import settings as st
 from experiments.errors import ExperimentError
 
@@ -20,23 +21,39 @@ STUDIES: dict[str, type] = {
 def parser() -> argparse.ArgumentParser:
     """Every command and option; the defaults are the paper's."""
     top = argparse.ArgumentParser(prog="python -m experiments", description="The paper's studies, reproduced.")
-    commands = top.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="one run of one study; the defaults are the paper's")
-    studies = run.add_subparsers(dest="study", required=True)
-    for name, kind in STUDIES.items():
-        study = studies.add_parser(name, help=(kind.__doc__ or "").strip())
-        st.add_options(study, kind)
-        _add_running(study)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_studies(commands.add_parser("run", help="one run of one study; the defaults are the paper's"), STUDIES)
+    trained = {name: kind for name, kind in STUDIES.items() if issubclass(kind, st.TrainingSettings)}
+    for study in _add_studies(commands.add_parser("sweep", help="many runs: methods, learning rates, seeds"), trained):
+        study.add_argument("--methods", nargs="+", default=["paper", "constrained"])
+        study.add_argument("--learning-rates", nargs="+", type=float, default=[1e-5, 1e-4, 1e-3])
+        study.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    demo = commands.add_parser("demo", help="three short studies on the shipped digits, then the report")
+    reproduce = commands.add_parser("reproduce", help="the whole paper: hours on a CPU, resumable at any point")
+    reproduce.add_argument("--runs", type=int, default=10, help="seeds of the learned projection (default: 10)")
+    for command, out in ((demo, "results/demo"), (reproduce, "results/paper")):
+        _add_running(command, out)
+    report = commands.add_parser("report", help="HTML and Markdown from saved results; never trains")
+    report.add_argument("--out", type=Path, default=Path("results"), help="folder of all results (default: results)")
     return top
 
 
-def _add_running(command: argparse.ArgumentParser) -> None:
+def _add_studies(command: argparse.ArgumentParser, kinds: dict[str, type]) -> list[argparse.ArgumentParser]:
+    studies = command.add_subparsers(dest="study", required=True, metavar="STUDY")
+    made = []
+    for name, kind in kinds.items():
+        study = studies.add_parser(name, help=(kind.__doc__ or "").strip())
+        st.add_options(study, kind)
+        _add_running(study, "results")
+        made.append(study)
+    return made
+
+
+def _add_running(command: argparse.ArgumentParser, out: str) -> None:
     """How to run, apart from what is run: these change no result and are not saved with it."""
-    command.add_argument("--out", type=Path, default=Path("results"), help="folder of all results (default: results)")
+    command.add_argument("--out", type=Path, default=Path(out), help=f"folder of all results (default: {out})")
     command.add_argument("--name", help="folder of this run below --out/STUDY (default: METHOD/seed-SEED)")
-    command.add_argument(
-        "--data", type=Path, help="folder of the four idx files (default: $RAYHULL_DATA, then the cache)"
-    )
+    command.add_argument("--data", type=Path, help="folder of the four idx files (default: $RAYHULL_DATA, the cache)")
     command.add_argument("--accelerator", default="cpu", help="cpu, cuda, mps or auto (default: cpu)")
     command.add_argument("--devices", type=int, default=1, help="processes, each with its part of a batch (default: 1)")
     command.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
@@ -48,25 +65,49 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; a deliberate error is printed without a traceback and gives exit code 2."""
     options = parser().parse_args(arguments)
     try:
-        return _COMMANDS[options.command](options)
+        if not _COMMANDS[options.command](options):
+            raise KeyboardInterrupt
     except ExperimentError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from the last finished epoch.", file=sys.stderr)
         return 130
+    return 0
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> bool:
     from experiments.running import run_study
 
-    settings = st.from_options(STUDIES[options.study], options)
-    finished = run_study(options.study, settings, options)
-    return 0 if finished else _stopped()
+    return run_study(options.study, st.from_options(STUDIES[options.study], options), options)
 
 
-def _stopped() -> int:
-    raise KeyboardInterrupt
+def _sweep(options: argparse.Namespace) -> bool:
+    kind = STUDIES[options.study]
+    fixed = st.from_options(kind, options)
+    jobs = list(plan.sweep(kind, fixed, options.methods, options.learning_rates, options.seeds))
+    return plan.run_all(jobs, options) and _report(options)
 
 
-_COMMANDS: dict[str, Any] = {"run": _run}
+def _demo(options: argparse.Namespace) -> bool:
+    return plan.run_all(list(plan.demo()), options) and _report(options)
+
+
+def _reproduce(options: argparse.Namespace) -> bool:
+    return plan.run_all(list(plan.reproduce(options.runs)), options) and _report(options)
+
+
+def _report(options: argparse.Namespace) -> bool:
+    from experiments.report import make
+
+    print(f"report: {make(options.out)}")
+    return True
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], bool]] = {
+    "run": _run,
+    "sweep": _sweep,
+    "demo": _demo,
+    "reproduce": _reproduce,
+    "report": _report,
+}

@@ -10,8 +10,14 @@ from experiments.methods.base import Method
 from rayhull import Polyhedron
 
 _CLASSES = {
+    "alternating": "Alternating",
+    "constrained": "Constrained",
     "lagrangian": "Lagrangian",
+    "optimum": "Optimum",
+    "paper": "Paper",
     "penalty": "Penalty",
+    "projection": "Projection",
+    "ttp": "Ttp",
     "unconstrained": "Unconstrained",
 }
 METHODS = tuple(sorted(_CLASSES))

@@ -63,12 +63,12 @@ def run(settings: ProjectionSettings, digits: Digits, run: Run, fabric: Any, qui
     label = f"projection/{settings.method} seed {settings.seed}"
     if not train(task, (digits.train[: settings.samples],), settings, run, fabric, label, quiet):
         return False
-    task.eval()
-    with torch.no_grad():
-        x = task.method.deliver(task.network(digits.test))
-    shown = slice(0, PICTURES)
-    run.save_tensors({"image": digits.test[shown], "x": x[shown]})
-    run.finish(_summary(task, run, x, digits.test))
+    if run.writes:
+        task.eval()
+        with torch.no_grad():
+            x = task.method.deliver(task.network(digits.test))
+        run.save_tensors({"image": digits.test[:PICTURES], "x": x[:PICTURES]})
+        run.finish(_summary(task, run, x, digits.test))
     return True
 
 

@@ -1,0 +1,101 @@
+"""The figures: convergence with its uncertainty, pictures side by side, bars of times. Each returns PNG bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.report.collect import Group, mean_and_deviation
+from experiments.report.style import as_png, colour, line_style, pyplot, show_image
+
+
+def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | None = None) -> bytes:
+    """A measure over epochs and over seconds; shaded is one standard deviation over the runs."""
+    figure, (by_epoch, by_time) = pyplot().subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    seen: dict[str, int] = {}
+    for group in groups:
+        values = group.curve(key)
+        if values.shape[1] == 0:
+            continue
+        place = seen.get(group.method, 0)
+        seen[group.method] = place + 1
+        epochs = np.arange(1, values.shape[1] + 1)
+        seconds = group.curve("seconds").mean(0)
+        for axes, x in ((by_epoch, epochs), (by_time, seconds)):
+            _band(axes, x, values, group, place)
+    for axes, name in ((by_epoch, "epoch"), (by_time, "seconds of training")):
+        axes.set_xlabel(name)
+        axes.set_yscale("log")
+        _plain_ticks(axes)
+        if optimum is not None:
+            axes.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
+    by_epoch.set_ylabel(label)
+    by_time.legend(fontsize=8, loc="upper right")
+    return as_png(figure)
+
+
+def _band(axes: Any, x: np.ndarray, values: np.ndarray, group: Group, place: int) -> None:
+    mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+    tint = colour(group.method)
+    marker = "o" if len(x) == 1 else None
+    axes.plot(
+        x, mean, color=tint, ls=line_style(place), lw=1.6, marker=marker, label=f"{group.label} (n = {group.runs})"
+    )
+    axes.fill_between(x, mean - spread, mean + spread, color=tint, alpha=0.18, lw=0)
+
+
+def _plain_ticks(axes: Any) -> None:
+    """0.4 and 60 in place of 4 x 10^-1 and 6 x 10^1."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    low, high = axes.get_ylim()
+    if high / max(low, 1e-12) > 100:
+        return
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 4, 6, 8)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+
+
+def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
+    """One column of pictures for each entry. Shape of each: (at least rows, h, w)."""
+    names = list(columns)
+    figure, grid = pyplot().subplots(rows, len(names), figsize=(1.25 * len(names), 1.25 * rows + 0.35), squeeze=False)
+    for i in range(rows):
+        for j, name in enumerate(names):
+            show_image(grid[i, j], columns[name][i], name if i == 0 else "")
+    return as_png(figure)
+
+
+def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
+    """For each entry one mosaic of side x side pictures. Shape of each: (at least side², h, w)."""
+    figure, grid = pyplot().subplots(1, len(images), figsize=(2.6 * len(images), 2.9), squeeze=False)
+    for axes, (name, pictures) in zip(grid[0], images.items(), strict=True):
+        show_image(axes, mosaic(pictures, side), name)
+    return as_png(figure)
+
+
+def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
+    """side² pictures as one, with a line between. Shape: (n, h, w) → (side (h + 1), side (w + 1))."""
+    h, w = pictures.shape[1:]
+    padded = np.pad(pictures[: side * side], ((0, 0), (0, 1), (0, 1)), constant_values=1.0)
+    return padded.reshape(side, side, h + 1, w + 1).transpose(0, 2, 1, 3).reshape(side * (h + 1), side * (w + 1))
+
+
+def times(results: Sequence[dict[str, Any]], models: Sequence[str]) -> bytes:
+    """Seconds for all samples, on a logarithmic scale, one panel a model; the whisker is the standard deviation."""
+    figure, panels = pyplot().subplots(1, len(models), figsize=(5 * len(models), 3.2), squeeze=False)
+    for axes, model in zip(panels[0], models, strict=True):
+        rows = [row for row in results if row["model"] == model]
+        for place, row in enumerate(reversed(rows)):
+            mean, spread = mean_and_deviation(np.array(row["seconds"]))
+            axes.barh(place, mean, xerr=spread, color=colour(row["method"]), height=0.6)
+            axes.text(mean * 1.15, place, f"{mean:.3g} s", va="center", fontsize=8)
+        axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
+        axes.set_xscale("log")
+        axes.set_xlim(right=axes.get_xlim()[1] * 4)
+        axes.set_xlabel("seconds for all samples")
+        axes.set_title(model)
+        axes.grid(axis="y", visible=False)
+    return as_png(figure)

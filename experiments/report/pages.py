@@ -1,0 +1,97 @@
+"""The report as pages: one self-contained HTML file, and Markdown with its figures beside it."""
+
+from __future__ import annotations
+
+import base64
+import html
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.report.tables import Table
+from experiments.results import explained, replace
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.7rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+img { max-width: 100%; }
+figcaption, .settings { color: #555; font-size: 0.85rem; }
+figure { margin: 1.5rem 0; }
+"""
+
+
+@dataclass
+class Figure:
+    """A picture with its name (of the file) and its caption."""
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass
+class Section:
+    """A heading, what stands below it, and in which order: text, table, figures."""
+
+    title: str
+    text: list[str] = field(default_factory=list)
+    table: Table = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+
+
+def write(out: Path, title: str, sections: list[Section]) -> Path:
+    """Write report.html, report.md and figures/ below ``out``; returns the HTML file."""
+    with explained(out):
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for section in sections:
+            for figure in section.figures:
+                png = figure.png
+                replace(out / "figures" / f"{figure.name}.png", lambda new, png=png: new.write_bytes(png))
+        markdown, page = as_markdown(title, sections), as_html(title, sections)
+        replace(out / "report.md", lambda new: new.write_text(markdown, encoding="utf-8"))
+        replace(out / "report.html", lambda new: new.write_text(page, encoding="utf-8"))
+    return out / "report.html"
+
+
+def as_html(title: str, sections: list[Section]) -> str:
+    """One file with its pictures inside."""
+    parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>"]
+    parts.append(f"<style>{STYLE}</style><h1>{html.escape(title)}</h1>")
+    for section in sections:
+        parts.append(f"<h2>{html.escape(section.title)}</h2>")
+        parts += [f"<p>{html.escape(text)}</p>" for text in section.text]
+        parts.append(_html_table(section.table))
+        for figure in section.figures:
+            data = base64.b64encode(figure.png).decode()
+            caption = html.escape(figure.caption)
+            image = f"<img alt='{caption}' src='data:image/png;base64,{data}'>"
+            parts.append(f"<figure>{image}<figcaption>{caption}</figcaption></figure>")
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _html_table(table: Table) -> str:
+    if not table:
+        return ""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table[0])
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row.values()) + "</tr>" for row in table)
+    return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def as_markdown(title: str, sections: list[Section]) -> str:
+    """The same, with pictures as files."""
+    parts = [f"# {title}"]
+    for section in sections:
+        parts += [f"## {section.title}", *section.text]
+        if section.table:
+            parts.append(markdown_table(section.table))
+        parts += [f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*" for figure in section.figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    """Rows of text as a Markdown table."""
+    names = list(table[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(row[name].replace("|", "\\|") for name in names) + " |" for row in table]
+    return "\n".join(lines)

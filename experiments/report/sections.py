@@ -1,0 +1,115 @@
+"""The sections of the report: each figure and table of the paper has its twin here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.report import figures, paper, tables
+from experiments.report.collect import Group
+from experiments.report.pages import Figure, Section
+
+ORDER = (
+    "unconstrained",
+    "optimum",
+    "ttp",
+    "paper",
+    "constrained",
+    "projection",
+    "alternating",
+    "lagrangian",
+    "penalty",
+)
+OPTIMUM = 0.355553  # of the 1000 validation digits; the method ``optimum`` measures it again
+
+
+def projection(groups: Sequence[Group]) -> Section:
+    """Figures 3 and 4: convergence of the validation loss, and test images."""
+    ranked = _ranked(groups)
+    optimum = next((float(g.curve("val_loss").min()) for g in ranked if g.method == "optimum"), OPTIMUM)
+    section = Section("Learned projection (the paper's figures 3 and 4)", [paper.WHY["projection"]])
+    section.text.append("Settings of all rows: " + tables.settings_line(ranked) + ".")
+    section.table = tables.projection(ranked, optimum)
+    curves = [g for g in ranked if g.method not in ("optimum", "unconstrained")]
+    hard = [g for g in curves if g.curve("val_loss").size]
+    if hard:
+        png = figures.convergence(hard, "val_loss", "validation loss, mean squared error per pixel", optimum)
+        caption = "Validation loss over epochs and over time; shaded: one standard deviation over the runs."
+        section.figures.append(Figure("projection-convergence", caption, png))
+    pictures = {group.label: group.pictures() for group in ranked}
+    columns = {_narrow(label): found["x"] for label, found in pictures.items() if "x" in found}
+    if columns:
+        image = next(found["image"] for found in pictures.values() if "image" in found)
+        png = figures.side_by_side({"image": image, **columns}, rows=min(5, len(image)))
+        caption = "Test images: the image, then what each method makes of it (black is -1, white is 1)."
+        section.figures.append(Figure("projection-images", caption, png))
+    return section
+
+
+def vae(groups: Sequence[Group]) -> Section:
+    """Figures 1 and 5: samples of the prior, the latent plane, and numbers for both."""
+    ranked = _ranked(groups)
+    section = Section("Constrained VAE (the paper's figures 1 and 5)", [paper.WHY["vae"]])
+    section.text.append("Settings of all rows: " + tables.settings_line(ranked) + ".")
+    section.text.append(
+        "Inside exactly: share of 10 000 samples of the prior that satisfy every row and bound in rational arithmetic; "
+        "inside: the same up to 16 units in the last place of float32. Read right: share of test digits that a small "
+        "classifier, trained on real digits, reads correctly after encoding and decoding. Score of samples: exp of the "
+        "mean KL(p(class | sample) ‖ p(class)), 1 to 10. The reader of the set is trained on real digits moved to the "
+        "nearest point of the set, so that it knows the checkerboard."
+    )
+    section.table = tables.vae(ranked)
+    pictures = {_narrow(group.label): group.pictures() for group in ranked}
+    for key, side, name, caption in (
+        ("sample", 5, "vae-samples", "Samples of the prior, drawn at the same latent points for each method."),
+        ("grid", 12, "vae-plane", "The latent plane at equal steps of probability."),
+    ):
+        found = {label: images[key] for label, images in pictures.items() if key in images}
+        if found:
+            section.figures.append(Figure(name, caption, figures.mosaics(found, side)))
+    if any(g.curve("val_loss").size for g in ranked):
+        png = figures.convergence(ranked, "val_loss", "negative ELBO on the validation set, nats")
+        caption = "Negative ELBO over epochs and over time; shaded: one standard deviation over the runs."
+        section.figures.append(Figure("vae-convergence", caption, png))
+    return section
+
+
+def timing(groups: Sequence[Group]) -> Section:
+    """Table 1."""
+    section = Section("Inference time (the paper's table 1)", [paper.WHY["timing"]])
+    results = [line for group in groups for run in group.metrics for line in run]
+    section.table = tables.timing(results)
+    for group in groups:
+        section.text.append("Settings: " + tables.settings_line([group]) + ".")
+        for summary in group.summaries:
+            section.text.append(
+                f"Converting the checkerboard to generators took {summary['conversion_seconds']:.3f} s (paper: "
+                f"{paper.CONVERSION}). Measured on {summary['processor']}, {summary['threads']} thread(s), torch "
+                f"{summary['torch']}."
+            )
+    models = list(dict.fromkeys(row["model"] for row in results))
+    caption = "Seconds for all samples, logarithmic; the whisker is the standard deviation over the repeats."
+    section.figures.append(Figure("timing", caption, figures.times(results, models)))
+    return section
+
+
+def small(study: str, title: str, text: str, groups: Sequence[Group]) -> Section:
+    """A small study: one table and its curves."""
+    ranked = _ranked(groups)
+    section = Section(
+        title, [text, "Settings of all rows: " + tables.settings_line(ranked) + "."], tables.small(ranked)
+    )
+    curves = [g for g in ranked if g.curve("val_loss").size]
+    if curves:
+        png = figures.convergence(curves, "val_loss", "validation loss")
+        section.figures.append(Figure(study, "Validation loss over epochs and over time.", png))
+    return section
+
+
+def _ranked(groups: Sequence[Group]) -> list[Group]:
+    rank = {name: place for place, name in enumerate(ORDER)}
+    return sorted(groups, key=lambda g: (rank.get(g.method, len(ORDER)), g.label))
+
+
+def _narrow(label: str) -> str:
+    """A label that fits over a picture: a line for each part."""
+    return "\n".join(part.strip() for part in label.split(","))

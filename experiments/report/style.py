@@ -1,0 +1,75 @@
+"""One look for every figure: a colour for each method throughout, readable labels, no clutter."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+COLOURS = {
+    "paper": "#D55E00",
+    "constrained": "#0072B2",
+    "projection": "#009E73",
+    "ttp": "#CC79A7",
+    "alternating": "#E69F00",
+    "lagrangian": "#8C564B",
+    "penalty": "#7F7F7F",
+    "unconstrained": "#555555",
+    "optimum": "#000000",
+    "optnet": "#56B4E9",
+}
+_LINES = ("-", "--", ":", "-.")
+DPI = 130
+
+
+def colour(method: str) -> str:
+    """The method's colour; variants such as ``constrained-softmax`` take that of a fixed palette."""
+    if method in COLOURS:
+        return COLOURS[method]
+    palette = ["#1B9E77", "#7570B3", "#E7298A", "#66A61E", "#A6761D", "#17BECF", "#BCBD22"]
+    return palette[sum(map(ord, method)) % len(palette)]
+
+
+def line_style(position: int) -> str:
+    """Tells apart several curves of one method."""
+    return _LINES[position % len(_LINES)]
+
+
+def pyplot() -> Any:
+    """matplotlib without a window, with our defaults."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "legend.frameon": False,
+            "figure.constrained_layout.use": True,
+        }
+    )
+    return plt
+
+
+def as_png(figure: Any) -> bytes:
+    """The figure as a PNG file's bytes; the figure is closed."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI)
+    pyplot().close(figure)
+    return buffer.getvalue()
+
+
+def show_image(axes: Any, image: Any, title: str = "") -> None:
+    """A picture in grey, -1 black and 1 white, with its title."""
+    axes.imshow(image, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if title:
+        axes.set_title(title, fontsize=9)

@@ -1,0 +1,106 @@
+"""Inference time (table 1): all samples in batches, repeated; the networks, and the solver loop after a network.
+
+A network's time is that of its forward passes in evaluation mode. Test-time projection is the unconstrained network and
+then the nearest point of each image: through OSQP one image at a time, as in the paper, and through ours. The networks
+take turns in every repeat, so that a busy moment of the machine meets all of them.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import rayhull as rh
+from experiments.digits import Digits
+from experiments.progress import Bar
+from experiments.results import Run
+from experiments.settings import TimingSettings
+from experiments.studies.inference import forward_pass, trained
+from experiments.studies.projection import paper_set
+
+NETWORKS = ("unconstrained", "paper", "constrained")
+
+
+@dataclass
+class Case:
+    """Something to time."""
+
+    method: str
+    label: str
+    call: nn.Module
+
+
+def run(settings: TimingSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
+    """Time every case, one line in the metrics for each; a stopped run goes on with the next group of cases."""
+    images = digits.train[: settings.samples]
+    noise = torch.randn(len(images), 2, generator=torch.Generator().manual_seed(settings.seed))
+    done = {(line["model"], line["label"]) for line in run.metrics()}
+    with Bar(2 * (settings.repeats + settings.solver_repeats), "timing", quiet=quiet) as bar:
+        for model, inputs in (("projection", images), ("vae", noise.to(images.device))):
+            for cases, repeats in groups(model, settings, digits):
+                if all((model, case.label) in done for case in cases):
+                    bar.advance(repeats)
+                    continue
+                for case, seconds in zip(cases, measure(cases, inputs, settings, repeats, bar), strict=True):
+                    line = {"model": model, "method": case.method, "label": case.label, "seconds": seconds}
+                    run.record({"epoch": 0, **line})
+    run.finish({"conversion_seconds": conversion_seconds(), **environment()})
+    return True
+
+
+def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[list[Case], int]]:
+    """The cases of one model that take turns, and how often: first the networks, then the solver loop alone."""
+    P = paper_set()
+    nets = {name: forward_pass(trained(model, name, settings, digits)) for name in NETWORKS}
+    ours = rh.TestTimeProjection(nets["unconstrained"], P)
+    loop = rh.TestTimeProjection(nets["unconstrained"], P, solver="osqp")
+    fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
+    return [(fast, settings.repeats), ([Case("ttp", "ttp, OSQP loop", loop)], settings.solver_repeats)]
+
+
+@torch.no_grad()
+def measure(cases: list[Case], inputs: Tensor, settings: TimingSettings, repeats: int, bar: Bar) -> list[list[float]]:
+    """Seconds of each repeat over all inputs, for each case, after one batch to warm up."""
+    batches = inputs.split(settings.batch_size)
+    times: list[list[float]] = [[] for _ in cases]
+    for case in cases:
+        case.call(batches[0])
+    for _ in range(repeats):
+        for case, seconds in zip(cases, times, strict=True):
+            began = time.perf_counter()
+            for batch in batches:
+                case.call(batch)
+            seconds.append(time.perf_counter() - began)
+        bar.advance(1, note=f"{cases[-1].label}: {times[-1][-1]:.3g} s")
+    return times
+
+
+def conversion_seconds() -> float:
+    """The checkerboard to generators, without a cache."""
+    P = rh.checkerboard((28, 28), tiles=(4, 4))
+    began = time.perf_counter()
+    P.generators()
+    return time.perf_counter() - began
+
+
+def environment() -> dict[str, Any]:
+    """What the seconds depend on."""
+    return {
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "processor": _processor(),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,149 @@
+"""Constrained variational autoencoder: digits drawn by a decoder whose every image obeys the set (figures 1 and 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from experiments import methods
+from experiments.digits import Digits
+from experiments.methods.base import Method
+from experiments.results import Run
+from experiments.settings import VaeSettings
+from experiments.studies.authenticity import Reader, authenticity
+from experiments.studies.projection import paper_set
+from experiments.training import Task, train
+
+PRIOR_SAMPLES = 10_000
+GRID = 12  # the latent plane is shown as 12 x 12 images
+PICTURES = 64
+
+
+def half_squared_error(x: Tensor, target: Tensor) -> Tensor:
+    """-log N(target; x, 1) per pixel, without its constant."""
+    return 0.5 * nn.functional.mse_loss(x, target)
+
+
+class Vae(Task):
+    """Encoder FC-ReLU-FC, decoder FC-ReLU-method; the loss is the negative ELBO per pixel.
+
+    The likelihood is a unit normal around the decoded image, without its constant: the paper's decoder leaves [-1, 1]
+    while the box is delayed, so a Bernoulli likelihood is not defined for it.
+    """
+
+    def __init__(self, method: Method, settings: VaeSettings, validation: Tensor) -> None:
+        super().__init__()
+        d = method.P.dim
+        self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(d, settings.hidden), nn.ReLU())
+        self.mean = nn.Linear(settings.hidden, settings.latent)
+        self.log_variance = nn.Linear(settings.hidden, settings.latent)
+        stem = [nn.Linear(settings.hidden, d), nn.Sigmoid()] if method.needs_stem else []
+        self.trunk = nn.Sequential(nn.Linear(settings.latent, settings.hidden), nn.ReLU(), *stem)
+        self.method = method
+        self.validation = validation
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Latent points to images. Shape: (\\*, latent) → (\\*, 28, 28)."""
+        return self.method(self.trunk(z))
+
+    def generate(self, z: Tensor) -> Tensor:
+        """What the finished model gives: the decoded image as it leaves the network at test time."""
+        return self.method.deliver(self.decode(z))
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log variance of the latent points. Shape: (n, 28, 28) → 2 x (n, latent)."""
+        features = self.encoder(images)
+        return self.mean(features), self.log_variance(features)
+
+    def forward(self, images: Tensor) -> Tensor:
+        mean, log_variance = self.encode(images)
+        z = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+        fit = self.method.training_loss(self.decode(z), images, half_squared_error)
+        return fit + divergence(mean, log_variance).mean() / self.method.P.dim
+
+    def epoch_begins(self, epoch: int) -> None:
+        self.method.epoch_begins(epoch)
+
+    def evaluate(self) -> dict[str, float]:
+        measures, x = self.measure(self.validation)
+        return {"val_loss": -measures["elbo"], **measures, "violation": float(self.method.P.violation(x).max())}
+
+    def measure(self, images: Tensor) -> tuple[dict[str, float], Tensor]:
+        """ELBO in nats per image (one draw from the encoder, always the same), its two parts, and the images."""
+        mean, log_variance = self.encode(images)
+        z = mean + fixed_noise(mean) * (0.5 * log_variance).exp()
+        x = self.generate(z)
+        reconstruction = float(half_squared_error(x, images)) * self.method.P.dim
+        kl = float(divergence(mean, log_variance).mean())
+        return {"elbo": -reconstruction - kl, "reconstruction": reconstruction, "kl": kl}, x
+
+
+def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(mean, variance) ‖ N(0, 1)) of each sample. Shape: 2 x (n, latent) → (n,)."""
+    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(-1)
+
+
+def fixed_noise(like: Tensor) -> Tensor:
+    """The same standard normal draw at every call."""
+    return torch.randn(like.shape, generator=torch.Generator().manual_seed(0)).to(like)
+
+
+def latent_grid(side: int = GRID) -> Tensor:
+    """Points of the latent plane at equal steps of probability. Shape: (side², 2)."""
+    steps = torch.special.ndtri((torch.arange(side) + 0.5) / side)
+    return torch.cartesian_prod(steps, steps)
+
+
+def build(settings: VaeSettings, validation: Tensor) -> Vae:
+    """The task of one run, its weights drawn from the seed."""
+    P = paper_set()
+    torch.manual_seed(settings.seed)
+    kind = methods.method_class(settings.method)
+    features = P.dim if kind.needs_stem else settings.hidden
+    return Vae(kind(features, P, settings, squash=True), settings, validation)
+
+
+def run(settings: VaeSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
+    """Train one method, then judge 10 000 samples of the prior and the test set. False if it was stopped."""
+    task = build(settings, digits.validation)
+    label = f"vae/{settings.method} seed {settings.seed}"
+    if not train(task, (digits.train[: settings.samples],), settings, run, fabric, label, quiet):
+        return False
+    if run.writes:
+        task.eval()
+        with torch.no_grad():
+            _finish(task, settings, digits, run)
+    return True
+
+
+def _finish(task: Vae, settings: VaeSettings, digits: Digits, run: Run) -> None:
+    P = task.method.P
+    device = digits.test.device
+    samples = task.generate(fixed_noise(torch.empty(PRIOR_SAMPLES, settings.latent, device=device)))
+    measures, decoded = task.measure(digits.test)
+    summary = {"test_" + name: value for name, value in measures.items()} | {
+        "violation": float(P.violation(samples).max()),
+        "inside": float(P.contains(samples).double().mean()),
+        "inside_exactly": float(P.contains_exactly(samples).double().mean()),
+        "parameters": sum(p.numel() for p in task.parameters()),
+        "seconds": run.metrics()[-1]["seconds"],
+    }
+    for name, reader in readers(digits, P, settings.seed).items():
+        summary |= {f"{name}_{key}": value for key, value in authenticity(reader, samples, decoded, digits).items()}
+    pictures = {"sample": samples[:PICTURES], "image": digits.test[:PICTURES], "decoded": decoded[:PICTURES]}
+    if settings.latent == 2:
+        pictures["grid"] = task.generate(latent_grid().to(device))
+    run.save_tensors(pictures)
+    run.finish(summary)
+
+
+def readers(digits: Digits, P: Any, seed: int) -> dict[str, Reader]:
+    """Two classifiers: one knows digits as they are, one knows digits as the nearest points of the set."""
+    import rayhull as rh
+
+    return {
+        "plain": Reader.trained(digits.train, digits.train_labels, seed),
+        "inside": Reader.trained(rh.project(P, digits.train), digits.train_labels, seed),
+    }
