@@ -10,7 +10,7 @@ from numba.extending import overload
 
 from rayhull.conversion._jit import jit, sum_of_products
 from rayhull.conversion._wide import ZERO, divide_exactly, gcd64, gcd128, odd_inverse, shift_out_twos
-from rayhull.conversion.floats import REFRESH, SMALLEST_PIVOT, UNCERTAINTY, ZERO_LEVEL
+from rayhull.conversion.floats import MOST_ZERO, REFRESH, SMALLEST_PIVOT, UNCERTAINTY, ZERO_LEVEL
 
 ONE = np.uint64(1)
 EPS = 2.0**-52
@@ -155,7 +155,7 @@ def _ray_float(
             for c in range(k):
                 ray[t] += C[left[t], c] * ray[c]
     for t in range(k, columns):
-        if abs(ray[t]) <= ZERO_LEVEL * error:
+        if abs(ray[t]) <= min(ZERO_LEVEL * error, MOST_ZERO):
             ray[t] = 0.0
     return error
 

@@ -72,7 +72,7 @@ def combine_float(
         new[stale, :k], error[stale] = refreshed(C[taken], zeros[:, k:], ~zeros[:, :k])
         new[stale, k:] = new[stale, :k] @ C[left].T
     slack = new[:, k:]
-    slack[np.abs(slack) <= floats.ZERO_LEVEL * error[:, None]] = 0.0
+    slack[np.abs(slack) <= floats.zero_level(error)[:, None]] = 0.0
     return new, error
 
 

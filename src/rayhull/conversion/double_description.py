@@ -83,7 +83,7 @@ def extreme_rays(
                [1, 0, 0],
                [1, 0, 1]])
     """
-    C, scale = _checked(C)
+    C = _checked(C)
     kernels = _kernels(compiled) if compiled or (compiled is None and _is_loaded()) else None
     watch = Watch(limits or Limits(), report, len(C))
     state = _start(C)
@@ -98,8 +98,7 @@ def extreme_rays(
                 kernels = _kernels(None)
             state = _take_row(state, column, kernels, watch)
     watch.say(len(C), len(state.S), 0, last=True)
-    Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
-    return _in_order(Y if scale is None else _unscaled(Y, scale))
+    return _in_order(verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels))
 
 
 def _in_order(Y: NDArray[Any]) -> NDArray[Any]:
@@ -109,14 +108,8 @@ def _in_order(Y: NDArray[Any]) -> NDArray[Any]:
     return Y[sorted(range(len(Y)), key=lambda i: tuple(Y[i]))]
 
 
-def _unscaled(Y: floats.Floats, scale: floats.Floats) -> floats.Floats:
-    """Float rays in the coordinates they came in, with largest entry 1."""
-    Y = Y / scale
-    return Y / Y.max(axis=1, keepdims=True, initial=0.0)
-
-
-def _checked(C: NDArray[Any]) -> tuple[NDArray[Any], floats.Floats | None]:
-    """C in the arithmetic it will be converted in, and the scale of the coordinates if that is floats."""
+def _checked(C: NDArray[Any]) -> NDArray[Any]:
+    """C in the arithmetic it will be converted in."""
     C = np.asarray(C)
     if C.ndim != 2:
         raise ValueError(f"C must have 2 dimensions (rows, coordinates), got shape {C.shape}.")
@@ -128,7 +121,7 @@ def _checked(C: NDArray[Any]) -> tuple[NDArray[Any], floats.Floats | None]:
         raise ValueError(f"C must hold integers or floats, got dtype {C.dtype}.")
     if C.dtype != np.int64 or C.min(initial=0) <= -SAFE or C.max(initial=0) >= SAFE:
         C = narrowed(C.astype(object))
-    return C, None
+    return C
 
 
 def _kernels(required: bool | None) -> ModuleType | None:

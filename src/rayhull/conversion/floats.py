@@ -1,8 +1,9 @@
 """What floating-point slacks can be trusted for: error levels, and rays recomputed from their tight rows.
 
 Rows are scaled to sum of absolute entries 1 and rays to largest entry 1, so a slack is at most 1 and its error is at
-most the ray's error plus the row's. Each ray carries an error estimate e. A slack is *zero* up to ``ZERO_LEVEL`` e,
-*clear* from ``CLEAR_LEVEL`` e on, and *grey* between: a grey slack decides nothing, the conversion raises instead.
+most the ray's error plus the row's. Each ray carries an error estimate e. A slack is *zero* up to ``ZERO_LEVEL`` e (but
+never past ``MOST_ZERO``: an ill-conditioned ray's small slack may be anything), *clear* from ``CLEAR_LEVEL`` e on, and
+*grey* between: a grey slack decides nothing, the conversion raises instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ Bools = NDArray[np.bool_]
 UNCERTAINTY = 2.0**-48  # relative error granted to the entries of the rows: about 16 roundings
 ZERO_LEVEL = 16.0
 CLEAR_LEVEL = 1024.0
+MOST_ZERO = 2.0**-37
 REFRESH = 2.0**-44  # a ray whose error estimate is larger is recomputed from its tight rows
 SMALLEST_PIVOT = 1e-9  # tight rows closer to dependent than this say nothing about their ray
 
@@ -40,24 +42,22 @@ def too_close(row: int) -> UnverifiedError:
     )
 
 
-def scaled(C: Floats) -> tuple[Floats, Floats]:
-    """Rows and coordinates on a common scale: C' = C / scale with rows of sum 1, for the coordinates y' = scale y.
+def scaled(C: Floats) -> Floats:
+    """The rows scaled to sum of absolute entries 1; a zero row stays.
 
-    Square roots of the largest entries, row and column in turn, rounded to powers of two so that nothing else is
-    rounded: cyclic polytopes, whose columns are powers of t, become tractable. Zero rows and columns stay.
-
-    Shape:
-        ``C`` (n, k); returns (n, k), (k,).
+    Coordinates keep their scale: a row's entries are granted an error relative to its largest one, and a column of what
+    is only such error must not be blown up into something that looks like data.
     """
-    scale = np.ones(C.shape[1])
-    for _ in range(4):
-        for axis in (1, 0):
-            largest = np.abs(C).max(axis=axis, keepdims=True, initial=0.0)
-            power = np.exp2(np.round(np.log2(np.where(largest > 0, largest, 1.0)) / (1 + (axis == 0))))
-            C = C / power
-            scale = scale * power[0] if axis == 0 else scale
+    largest = np.abs(C).max(axis=1, keepdims=True, initial=0.0)
+    C = C / np.where(largest > 0, largest, 1.0)  # first, lest the sum overflow
     sums = np.abs(C).sum(axis=1, keepdims=True)
-    return C / np.where(sums > 0, sums, 1.0), scale
+    out: Floats = C / np.where(sums > 0, sums, 1.0)
+    return out
+
+
+def zero_level(error: Floats) -> Floats:
+    """Largest slack that counts as zero at rays with this error."""
+    return np.minimum(ZERO_LEVEL * error, MOST_ZERO)
 
 
 def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
@@ -80,17 +80,18 @@ def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
     unused, pivots = np.ones((r, t), bool), np.ones(r)
     owner = np.full((r, k), -1)  # the row that each pivot column belongs to
     for step in range(int(steps.max(initial=0)) if t else 0):
-        size = np.where(unused[:, :, None], np.abs(M), 0.0).reshape(r, t * k)
-        place = size.argmax(axis=1)
-        on = np.flatnonzero(step < steps)
-        a, c = place[on] // k, place[on] % k
-        pivot = M[on, a, c]
+        on = np.flatnonzero(step < steps) if step >= steps.min() else slice(None)  # a slice copies nothing
+        size = np.abs(M[on])
+        size[~unused[on]] = 0.0
+        place = size.reshape(-1, t * k).argmax(axis=1)
+        ids, a, c = each[on], place // k, place % k
+        pivot = M[ids, a, c]
         pivots[on] = np.minimum(pivots[on], np.abs(pivot))
-        row = M[on, a] / np.where(pivot == 0.0, 1.0, pivot)[:, None]  # (on, k)
-        M[on] -= M[on, :, c][:, :, None] * row[:, None, :]
-        M[on, a] = row
-        unused[on, a] = False
-        owner[on, c] = a
+        row = M[ids, a] / np.where(pivot == 0.0, 1.0, pivot)[:, None]  # (on, k)
+        M[on] -= M[ids, :, c][:, :, None] * row[:, None, :]
+        M[ids, a] = row
+        unused[ids, a] = False
+        owner[ids, c] = a
     if not t:
         pivots[steps > 0] = 0.0
     free = np.argmax(support & (owner < 0), axis=1)

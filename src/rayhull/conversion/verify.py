@@ -13,7 +13,8 @@ from rayhull.conversion.completeness import check_edges
 from rayhull.conversion.rank import all_extreme
 from rayhull.errors import UnverifiedError
 
-CHUNK = 2_000_000  # entries of a product at a time
+CHUNK = 1_000_000  # entries of a product at a time
+CACHED = 100_000  # entries of the matrices eliminated at a time
 
 
 def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -> NDArray[Any]:
@@ -65,14 +66,28 @@ def _tight_exactly(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Y C^T exactly, as (high, low) with value = high 2^32 + low and 0 <= low < 2^32, in int64 if that is safe."""
-    if C.dtype != object and Y.dtype != object:
-        width = float(np.abs(C).astype(float).sum(axis=1).max(initial=0.0))
-        if width < 2.0**30:  # |C| y_high < 2^61 and |C| y_low < 2^62
-            low = (Y & 0xFFFFFFFF) @ C.T
-            return (Y >> 32) @ C.T + (low >> 32), low & 0xFFFFFFFF
-    value = Y.astype(object) @ C.T.astype(object)
-    return value >> 32, value & 0xFFFFFFFF
+    """Y C^T exactly, as (high, low): the sign of high is that of the product, which is zero only if both are.
+
+    Digits so short that floats add their products without rounding: matrix products at full speed, for any integers.
+    """
+    bits = (52 - C.shape[1].bit_length()) // 2
+    digits_Y, digits_C = _digits(Y, bits), _digits(C, bits)
+    high = low = np.zeros((len(Y), len(C)), np.int64)
+    for place in range(len(digits_Y) + len(digits_C) - 1):
+        for a in range(max(0, place - len(digits_C) + 1), min(place + 1, len(digits_Y))):
+            high = high + (digits_Y[a] @ digits_C[place - a].T).astype(np.int64)
+        low = low | (high & ((1 << bits) - 1))
+        high = high >> bits
+    return high, low
+
+
+def _digits(X: NDArray[Any], bits: int) -> list[floats.Floats]:
+    """X = sum of digits[i] 2^(i bits), lowest first; all digits but the last are >= 0."""
+    digits = []
+    while X.min(initial=0) < -(1 << bits) or X.max(initial=0) >= 1 << bits:
+        digits.append((X & ((1 << bits) - 1)).astype(np.float64))
+        X = X >> bits
+    return [*digits, X.astype(np.float64)]
 
 
 def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Floats:
@@ -91,7 +106,7 @@ def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> flo
 def _tight_or_clear(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Bools:
     """Where C y is zero, (r, n); everywhere else it must be clearly positive."""
     slack, level = Y @ C.T, E[:, None]
-    tight: floats.Bools = np.abs(slack) <= floats.ZERO_LEVEL * level
+    tight: floats.Bools = np.abs(slack) <= floats.zero_level(level)
     doubtful = np.flatnonzero((~tight & (slack < floats.CLEAR_LEVEL * level)).any(axis=0))
     if len(doubtful):
         raise floats.too_close(int(doubtful[0]))
@@ -106,7 +121,7 @@ def _determined(C: floats.Floats, tight: floats.Bools, support: floats.Bools) ->
     counts = tight.sum(axis=1)
     for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
         for ids in np.array_split(
-            np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CHUNK
+            np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CACHED
         ):
             rows = C[np.nonzero(tight[ids])[1].reshape(len(ids), most)]
             y[ids], pivots, rest = floats.null_vectors(rows, support[ids])
