@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
+    from rayhull.nn.projection import Projection, TestTimeProjection
     from rayhull.polyhedron import Polyhedron, intersection, product
+    from rayhull.projection import project
     from rayhull.sets import (
         along,
         box,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "nn.projection": ["Projection", "TestTimeProjection"],
+    "projection": ["project"],
     "polyhedron": ["Polyhedron", "product", "intersection"],
     "conversion.convert": ["convert"],
     "generators": ["Generators"],
@@ -73,7 +77,9 @@ __all__ = [
     "MissingExtraError",
     "Parametrization",
     "Polyhedron",
+    "Projection",
     "RayhullError",
+    "TestTimeProjection",
     "UnverifiedError",
     "__version__",
     "along",
@@ -90,6 +96,7 @@ __all__ = [
     "ordered",
     "paper_layer",
     "product",
+    "project",
     "simplex",
     "sum_to",
     "unimodal",

@@ -1,0 +1,151 @@
+"""Projection as a module, and as a last step that only evaluation takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rayhull.projection.nearest import Projector
+from rayhull.projection.problem import Found
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+VERSION = 1  # of the layout of state_dict
+
+
+class Projection(nn.Module):
+    r"""The nearest point of a set, as a layer without parameters.
+
+    .. math:: \arg\min_z \sum_i w_i (z_i - x_i)^2 \quad\text{over the set}
+
+    Identity inside the set; differentiable in x and in the right-hand sides. Every answer carries a KKT residual, and
+    a sample that cannot be certified raises. The set's rows are constants of the module: its state_dict holds the
+    set's fingerprint, so that a checkpoint of another set is refused.
+
+    Args:
+        polyhedron: the set.
+        solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"``, ``"dual"``
+            (batched torch operations), or an external one: ``"osqp"``, ``"daqp"``, ``"piqp"``, ``"clarabel"``.
+        weights: positive weights of the squared distances (event shape).
+        infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
+            each other.
+        warm_start: start each call from the active rows of the call before; pays when the same samples come again.
+
+    Shape:
+        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape).
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> P = rh.simplex(3)
+        >>> nearest = rh.Projection(P)
+        >>> z = nearest(torch.tensor([[2.0, 0.0, 0.0], [0.5, 0.5, 0.3]]))
+        >>> z
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.4000, 0.4000, 0.2000]])
+        >>> bool(P.contains(z).all())
+        True
+    """
+
+    fingerprint: Tensor
+    version: Tensor
+
+    def __init__(
+        self,
+        polyhedron: Polyhedron,
+        *,
+        solver: str = "auto",
+        weights: Any = None,
+        infeasible: str = "raise",
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__()
+        self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
+        self.warm_start = warm_start
+        self._last: list[Found] | None = None
+        digest = np.frombuffer(bytes.fromhex(polyhedron.fingerprint), np.uint8)
+        self.register_buffer("fingerprint", torch.tensor(digest))
+        self.register_buffer("version", torch.tensor(VERSION))
+
+    @property
+    def polyhedron(self) -> Polyhedron:
+        return self.projector.polyhedron
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        b: Any = None,
+        b_eq: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+        return_info: bool = False,
+    ) -> Any:
+        """Nearest points; with ``return_info`` also residuals, steps and ways."""
+        sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper}
+        z, call = self.projector(x, warm=self._last if self.warm_start else None, **sides)
+        if self.warm_start:
+            self._last = call.found
+        if not return_info:
+            return z
+        return z, call.info(tuple(x.shape[: x.ndim - len(self.polyhedron.shape)]))
+
+    def extra_repr(self) -> str:
+        ways = ", ".join(dict.fromkeys(part.way.name for part in self.projector.parts))
+        return f"{self.polyhedron}, solver={self.projector.solver!r} ({ways})"
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        theirs = state_dict.get(prefix + "fingerprint")
+        if theirs is not None and not torch.equal(theirs.cpu(), self.fingerprint.cpu()):
+            raise ValueError(
+                f"this state_dict was saved for another set than {self.polyhedron}: build the projection with the set "
+                "that it was trained with."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class TestTimeProjection(nn.Module):
+    """A model whose outputs are projected in evaluation and left alone in training: the paper's baseline.
+
+    With ``solver="osqp"`` it is exactly the paper's: eps 1e-6, polishing, warm start, one sample at a time.
+
+    Args:
+        model: any module with outputs of the set's event shape.
+        polyhedron: the set.
+        solver, weights, infeasible: as for :class:`rayhull.Projection`.
+
+    Shape:
+        whatever ``model`` takes → (\\*, event shape).
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> P = rh.monotone(5)
+        >>> model = rh.TestTimeProjection(torch.nn.Linear(3, 5), P)
+        >>> x = torch.randn(8, 3)
+        >>> torch.equal(model.train()(x), model.model(x))
+        True
+        >>> bool(P.contains(model.eval()(x)).all())
+        True
+    """
+
+    __test__ = False  # the name is not a pytest class
+
+    def __init__(
+        self,
+        model: nn.Module,
+        polyhedron: Polyhedron,
+        *,
+        solver: str = "auto",
+        weights: Any = None,
+        infeasible: str = "raise",
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.projection = Projection(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        out: Tensor = self.model(*args, **kwargs)
+        return out if self.training else self.projection(out)

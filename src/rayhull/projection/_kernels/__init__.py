@@ -1,0 +1,1 @@
+"""Compiled kernels. Import them only where numba is installed: ``rayhull.projection.compiled`` asks."""

@@ -1,0 +1,135 @@
+"""Products with rows that are dense or sparse: what the two active-set methods share.
+
+Rows are a tuple (data, indices, indptr). Dense rows have no indices and their data one after another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+# No nnan/ninf: bounds are infinite where there is none.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": FAST}
+TINY = 1e-14  # a pivot this small against its diagonal: the row depends on those before it
+
+
+@njit(inline="always")
+def row_dot(rows, i, x):  # type: ignore[no-untyped-def]
+    data, indices, indptr = rows
+    total = 0.0
+    if len(indices) == 0:
+        start, d = indptr[i], len(x)
+        for j in range(d):
+            total += data[start + j] * x[j]
+    else:
+        for e in range(indptr[i], indptr[i + 1]):
+            total += data[e] * x[indices[e]]
+    return total
+
+
+@njit(inline="always")
+def add_row(rows, i, factor, x):  # type: ignore[no-untyped-def]
+    """x += factor * row i."""
+    data, indices, indptr = rows
+    if len(indices) == 0:
+        start, d = indptr[i], len(x)
+        for j in range(d):
+            x[j] += factor * data[start + j]
+    else:
+        for e in range(indptr[i], indptr[i + 1]):
+            x[indices[e]] += factor * data[e]
+
+
+@njit(inline="always")
+def entry(rows, i, j):  # type: ignore[no-untyped-def]
+    data, indices, indptr = rows
+    if len(indices) == 0:
+        return data[indptr[i] + j]
+    for e in range(indptr[i], indptr[i + 1]):
+        if indices[e] == j:
+            return data[e]
+    return 0.0
+
+
+@njit(**OPTIONS)
+def gram(rows, chosen, k, state, first, H, v, free):  # type: ignore[no-untyped-def]
+    """H[a, b] = row a · row b over the free coordinates, for the chosen rows and b from first[a] to a."""
+    data, indices, indptr = rows
+    if len(indices) == 0:
+        _dense_gram(data, indptr, chosen, k, state, H, free)
+        return
+    v[:] = 0.0
+    for a in range(k):
+        i = chosen[a]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            v[j] = data[e] if state[j] == 0 else 0.0
+        for b in range(first[a], a + 1):
+            H[a, b] = row_dot(rows, chosen[b], v)
+        for e in range(indptr[i], indptr[i + 1]):
+            v[indices[e]] = 0.0
+
+
+@njit(**OPTIONS)
+def _dense_gram(data, indptr, chosen, k, state, H, free):  # type: ignore[no-untyped-def]
+    """The same for dense rows: free columns gathered once, then 2 x 2 tiles, which halves the loads."""
+    f, d = 0, len(state)
+    for a in range(k):
+        start, f = indptr[chosen[a]], 0
+        for j in range(d):
+            if state[j] == 0:
+                free[a, f] = data[start + j]
+                f += 1
+    for a in range(0, k, 2):
+        second = min(a + 1, k - 1)
+        for b in range(0, a + 1, 2):
+            other = min(b + 1, k - 1)
+            p, q, r, s = 0.0, 0.0, 0.0, 0.0
+            for j in range(f):
+                p += free[a, j] * free[b, j]
+                q += free[a, j] * free[other, j]
+                r += free[second, j] * free[b, j]
+                s += free[second, j] * free[other, j]
+            H[a, b], H[a, other], H[second, b], H[second, other] = p, q, r, s
+
+
+@njit(**OPTIONS)
+def factorise(H, first, k):  # type: ignore[no-untyped-def]
+    """Cholesky in place inside the envelope; a dependent row gets an infinite pivot, so its multiplier is 0."""
+    dependent = 0
+    for i in range(k):
+        diagonal = H[i, i]
+        for j in range(first[i], i):
+            total = H[i, j]
+            for e in range(max(first[i], first[j]), j):
+                total -= H[i, e] * H[j, e]
+            H[i, j] = total / H[j, j]
+        total = diagonal
+        for e in range(first[i], i):
+            total -= H[i, e] * H[i, e]
+        if total > TINY * max(diagonal, TINY):
+            H[i, i] = total**0.5
+        else:
+            H[i, i] = 1e150
+            dependent += 1
+    return dependent
+
+
+@njit(**OPTIONS)
+def solve_lower(H, first, k, r):  # type: ignore[no-untyped-def]
+    for i in range(k):
+        total = r[i]
+        for e in range(first[i], i):
+            total -= H[i, e] * r[e]
+        r[i] = total / H[i, i]
+
+
+@njit(**OPTIONS)
+def solve_upper(H, first, k, r):  # type: ignore[no-untyped-def]
+    for i in range(k - 1, -1, -1):
+        value = r[i] / H[i, i]
+        r[i] = value
+        for e in range(first[i], i):
+            r[e] -= H[i, e] * value

@@ -1,0 +1,127 @@
+"""One call: every part is solved, judged, solved again where it must be, and put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.projection import compiled, external, least_distance, least_violation
+from rayhull.projection.generic import ActiveSet, DualNewton
+from rayhull.projection.plan import Given, Part
+from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Rhs
+from rayhull.projection.way import Way
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """What was found out on the way. Shape: every tensor has the batch shape of x.
+
+    Attributes:
+        residual: the KKT residual of each sample, relative to the numbers involved; at most 1e-10 for our solvers.
+        steps: iterations, the most over the blocks of a sample.
+        ways: how each kind of block was solved.
+        fallback: samples that a second solver had to answer.
+        infeasible: samples with no feasible point, answered by the least violation.
+    """
+
+    residual: Tensor
+    steps: Tensor
+    ways: tuple[str, ...]
+    fallback: Tensor
+    infeasible: Tensor
+
+
+class Call:
+    """The state of one call, kept for its derivatives."""
+
+    def __init__(self, parts: list[Part], infeasible: str, warm: list[Found] | None = None) -> None:
+        self.parts, self.infeasible, self.warm = parts, infeasible, warm
+        self.found: list[Found] = []
+        self.fallback: Tensor | None = None
+        self.empty: Tensor | None = None
+
+    def run(self, x: Tensor, given: Given) -> Tensor:
+        """Nearest points. Shape: (n, D) → (n, D)."""
+        n = len(x)
+        out = torch.empty_like(x)
+        self.fallback = torch.zeros(n, dtype=torch.bool, device=x.device)
+        self.empty = torch.zeros(n, dtype=torch.bool, device=x.device)
+        for k, part in enumerate(self.parts):
+            y, rhs = part.to_standard(part.gather(x)), part.rhs(given, n, x.device)
+            warm = None if self.warm is None else (self.warm[k].active, self.warm[k].state)
+            found = part.way.solve(y, rhs, warm)
+            if bool(found.status.any()):
+                self._solve_again(part, y, rhs, found)
+            part.scatter(part.to_plain(found.z), out)
+            self.found.append(found)
+        return out
+
+    def _solve_again(self, part: Part, y: Tensor, rhs: Rhs, found: Found) -> None:
+        """Fill in what the first solver did not answer, or raise with the names of the samples."""
+        assert self.fallback is not None
+        assert self.empty is not None
+        tried = [part.way.name]
+        for way in _fallbacks(part.way):
+            left = (found.status == UNSOLVED).nonzero()[:, 0]
+            if not len(left):
+                break
+            tried.append(way.name)
+            again = way.solve(y[left], rhs.take(left))
+            better = again.status != UNSOLVED
+            _write(found, left[better], again, better)
+            self.fallback[left[better] // part.count] = True
+        lost = (found.status == UNSOLVED).nonzero()[:, 0] // part.count
+        if len(lost):
+            worst = float(found.residual[found.status == UNSOLVED].max())
+            raise UnverifiedError(
+                f"No certified nearest point for {_names(lost)}: the KKT residual is {worst:.1e} after "
+                f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
+            )
+        none = (found.status == EMPTY).nonzero()[:, 0]
+        if len(none) and self.infeasible == "raise":
+            raise EmptySetError(
+                f"No point satisfies the right-hand sides and bounds of {_names(none // part.count)}. "
+                'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
+            )
+        if len(none):
+            self.empty[none // part.count] = True
+            found.z[none] = least_violation.solve(part.way, y[none], rhs.take(none))
+            found.active[none], found.state[none] = False, 1  # a constant: no gradient flows
+            found.status[none], found.residual[none] = SOLVED, float("nan")
+
+    def info(self, batch: tuple[int, ...]) -> Info:
+        assert self.fallback is not None
+        assert self.empty is not None
+        n = len(self.fallback)
+        residual = torch.stack([f.residual.reshape(n, -1).amax(1) for f in self.found]).amax(0)
+        steps = torch.stack([f.steps.reshape(n, -1).amax(1) for f in self.found]).amax(0)
+        values = (v.reshape(batch) for v in (residual, steps, self.fallback, self.empty))
+        residual, steps, fallback, empty = values
+        return Info(residual, steps, tuple(p.way.name for p in self.parts), fallback, empty)
+
+
+def _fallbacks(way: Way) -> list[Way]:
+    """Who is asked next: our other solvers, then those that are installed."""
+    ways: list[Way] = []
+    if compiled.available() and not isinstance(way, ActiveSet):
+        ways.append(ActiveSet(way.problem))
+    if not isinstance(way, DualNewton):
+        ways.append(DualNewton(way.problem))
+    ways.append(least_distance.LeastDistance(way.problem))
+    installed = [name for name in ("daqp", "piqp") if external.installed(name)]
+    return ways + [external.External(way.problem, name) for name in installed if name != way.name]
+
+
+def _write(found: Found, where: Tensor, again: Found, which: Tensor) -> None:
+    for name in ("z", "active", "state", "residual", "steps", "status"):
+        getattr(found, name)[where] = getattr(again, name)[which]
+
+
+def _names(samples: Tensor, most: int = 8) -> str:
+    numbers = torch.unique(samples).tolist()
+    text = ", ".join(map(str, numbers[:most]))
+    more = f" and {len(numbers) - most} others" if len(numbers) > most else ""
+    return f"sample{'s' if len(numbers) > 1 else ''} {text}{more}"

@@ -1,0 +1,103 @@
+"""The door to the compiled kernels: asks for numba when they are used, and spreads samples over threads."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.projection.problem import Problem, Rhs
+from rayhull.rows import Array
+
+PIVOTS, EXACT_STEPS = 16, 20  # block pivoting gives up after 16 steps; the exact method after 20 (M + d)
+
+
+@cache
+def available() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="rayhull")
+
+
+def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
+    """run(start, stop) over n samples on as many threads as torch uses; the kernels release the GIL."""
+    threads = min(torch.get_num_threads(), n // least)
+    if threads <= 1:
+        run(0, n)
+        return
+    edges = np.linspace(0, n, threads + 1).astype(int).tolist()
+    for done in [_pool(threads).submit(run, a, b) for a, b in pairwise(edges)]:
+        done.result()
+
+
+def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
+    """Nearest increasing sequences: points, pooled neighbours, which bound holds, residual, status."""
+    from rayhull.projection._kernels.chain import pool_range
+
+    n, d = y.shape
+    x, joined, state = np.empty((n, d)), np.empty((n, d - 1), bool), np.empty((n, d), np.int8)
+    residual, status = np.empty(n), np.zeros(n, np.int64)
+    given = [np.ascontiguousarray(v.numpy()) for v in (y, weights, lower, upper)]
+    spread(lambda a, b: pool_range(a, b, *given, x, joined, state, residual, status), n, least=64)
+    return tuple(torch.from_numpy(v) for v in (x, joined, state, residual, status))
+
+
+class Rows:
+    """The rows of a problem as the kernels want them: dense or sparse, and where each row first meets another."""
+
+    def __init__(self, problem: Problem) -> None:
+        rows = problem.rows
+        count, d = rows.shape
+        if rows.nnz > 0.25 * count * d:
+            self.rows = (problem.dense.ravel(), np.zeros(0, np.int64), np.arange(count + 1) * d)
+        else:
+            self.rows = (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+        pattern = abs(rows)
+        self.overlap = _first_in_row(pattern @ pattern.T, count)
+        self.problem = problem
+
+    def solve(self, y: Tensor, rhs: Rhs, warm: tuple[Tensor, Tensor] | None) -> tuple[Tensor, ...]:
+        """Points, multipliers, steps and status by the active-set methods."""
+        from rayhull.projection._kernels.batch import solve_range
+
+        n, count, d = len(y), len(self.problem.rhs), self.problem.d
+        x, lam = np.empty((n, d)), np.empty((n, count))
+        status, steps = np.empty(n, np.int64), np.empty(n, np.int64)
+        if warm is None:
+            active, state = np.zeros((n, count), bool), np.zeros((n, d), np.int8)
+            active[:, self.problem.m :] = True
+        else:
+            active, state = (v.cpu().numpy().copy() for v in warm)
+        c, lower, upper, points = (np.ascontiguousarray(v.cpu().numpy()) for v in (rhs.c, rhs.lower, rhs.upper, y))
+        most = (PIVOTS, EXACT_STEPS * (count + d) + 100)
+        fixed = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper, points)
+        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, most), n)
+        return tuple(torch.from_numpy(v) for v in (x, lam, steps, status))
+
+    def multipliers(self, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
+        """w with (G D G^T) w = q over the active rows, 0 elsewhere."""
+        from rayhull.projection._kernels.batch import multipliers_range
+
+        w = np.zeros(q.shape)
+        given: list[Any] = [np.ascontiguousarray(v.cpu().numpy()) for v in (q, active, state)]
+        spread(lambda a, b: multipliers_range(a, b, self.rows, self.overlap, *given, w), len(q))
+        return torch.from_numpy(w).to(q.device)
+
+
+def _first_in_row(pattern: Any, count: int) -> Array:
+    """The first column of each row of a symmetric sparse matrix with a full diagonal."""
+    first = np.arange(count)
+    entries = pattern.tocoo()
+    np.minimum.at(first, entries.row, entries.col)
+    return first

@@ -1,0 +1,49 @@
+"""Any other block: the compiled active-set methods, or the batched dual method where there is no numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rayhull.projection import compiled, dual
+from rayhull.projection.problem import EMPTY, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.way import Way, refuse_crossed
+
+
+class ActiveSet(Way):
+    """Which rows and bounds push, guessed and corrected, one sample at a time: exact to rounding."""
+
+    name = "active set"
+
+    @classmethod
+    def fits(cls, problem: Problem) -> bool:
+        return compiled.available()
+
+    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
+        z, lam, steps, status = (v.to(y.device) for v in self.compiled_rows.solve(y, rhs, warm))
+        found = self.found(y, rhs, z, lam, steps)
+        found.status = torch.where((status == EMPTY) & (found.status == UNSOLVED), EMPTY, found.status)
+        refuse_crossed(found, rhs)
+        return found
+
+
+class DualNewton(Way):
+    """Accelerated gradient steps on the dual, then Newton steps on its active rows, all samples at once."""
+
+    name = "dual Newton"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.speed = dual.largest_eigenvalue(problem)
+
+    @classmethod
+    def fits(cls, problem: Problem) -> bool:
+        return True
+
+    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
+        z, lam, steps = dual.solve(self, y, rhs)
+        found = self.found(y, rhs, z, lam, steps)
+        refuse_crossed(found, rhs)
+        return found

@@ -1,0 +1,81 @@
+"""One row and bounds: a single clipped shift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.projection.problem import EMPTY, Found, Problem, Rhs
+from rayhull.projection.way import Way, refuse_crossed
+
+STEPS = 120
+
+
+class ClippedShift(Way):
+    """min ½‖z − y‖² subject to a·z <= c (or = c), lower <= z <= upper: z = clip(y − t a, lower, upper).
+
+    t >= 0 is the root of a·clip(y − t a) = c, which falls piecewise linearly in t: Newton steps, halved where they
+    leave the bracket. The paper's tiles, budgets, simplices and sums with bounds are all of this form.
+    """
+
+    name = "clipped shift"
+
+    @classmethod
+    def fits(cls, problem: Problem) -> bool:
+        return len(problem.rhs) == 1 and problem.bounded
+
+    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
+        a, c = self.dense_rows(y)[0], rhs.c[:, 0]
+        t, steps = _root(y, a, c, rhs, equality=self.problem.m == 0)
+        z = torch.clamp(y - t[:, None] * a, rhs.lower, rhs.upper)
+        found = self.found(y, rhs, z, t[:, None], steps)
+        if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
+            found.status[_out_of_reach(a, c, rhs, self.problem.m == 0)] = EMPTY
+            refuse_crossed(found, rhs)
+        return found
+
+    def multipliers(self, q: Tensor, found: Found) -> Tensor:
+        squares = torch.as_tensor(self.problem.dense[0] ** 2, device=q.device)
+        slope = (found.state == 0).to(q.dtype) @ squares
+        push = found.active[:, 0] & (slope > 0)
+        return torch.where(push, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
+
+
+def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Tensor, Tensor]:
+    """t with a·clip(y − t a) = c, or 0 where an inequality holds already; and the number of steps."""
+    n = len(y)
+    t = y.new_zeros(n)
+    low = torch.full_like(t, -np.inf if equality else 0.0)
+    high = torch.full_like(t, np.inf)
+    stride = y.abs().amax(1) + 1.0
+    steps = torch.zeros(n, dtype=torch.int64, device=y.device)
+    goal = 4 * torch.finfo(y.dtype).eps * (a.abs().sum() * torch.clamp(y, rhs.lower, rhs.upper).abs().amax(1) + c.abs())
+    for _ in range(STEPS):
+        v = y - t[:, None] * a
+        z = torch.clamp(v, rhs.lower, rhs.upper)
+        excess = z @ a - c
+        done = excess.abs() <= goal
+        if not equality:
+            done |= (t == 0) & (excess <= 0)
+        if bool(done.all()):
+            break
+        slope = ((v == z).to(y.dtype)) @ (a * a)
+        low, high = torch.where(excess > 0, t, low), torch.where(excess < 0, t, high)
+        newton = t + excess / slope
+        middle = torch.where(low.isfinite() & high.isfinite(), (low + high) / 2, t + excess.sign() * stride)
+        stride = torch.where(low.isfinite() & high.isfinite(), stride, 4 * stride)
+        inside = (newton > low) & (newton < high) & newton.isfinite()
+        t = torch.where(done, t, torch.where(inside, newton, middle))
+        steps += ~done
+    return t, steps
+
+
+def _out_of_reach(a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> Tensor:
+    """Samples whose bounds alone keep a·z away from c."""
+    least = torch.where(a > 0, a * rhs.lower, torch.where(a < 0, a * rhs.upper, 0.0)).sum(1)
+    most = torch.where(a > 0, a * rhs.upper, torch.where(a < 0, a * rhs.lower, 0.0)).sum(1)
+    room = 1e-12 * (1 + c.abs())
+    return (least > c + room) | (most < c - room) if equality else least > c + room

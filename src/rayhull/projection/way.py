@@ -1,0 +1,122 @@
+"""A way to the nearest point: what each closed form and each solver must answer."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.projection import compiled, dual
+from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+
+ACCEPT = 1e-10  # a residual up to this is an answer; most are near 1e-15
+
+
+class Way:
+    """Nearest points for one kind of block.
+
+    A way finds the points (``solve``) and solves the small system of the active rows (``multipliers``), from which
+    every derivative follows.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        rows = problem.rows
+        self.sparse = rows.nnz < 0.05 * rows.shape[0] * rows.shape[1]
+        self._rows: dict[torch.device, tuple[Tensor, Tensor]] = {}
+
+    @classmethod
+    def fits(cls, problem: Problem) -> bool:
+        """Whether this way serves the problem; looks at the rows once, at construction."""
+        raise NotImplementedError
+
+    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
+        """Nearest points. Shape: y (N, d) float64 in standard form."""
+        raise NotImplementedError
+
+    def multipliers(self, q: Tensor, found: Found) -> Tensor:
+        """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the free coordinates. Shape: (N, M)."""
+        if compiled.available():
+            return self.compiled_rows.multipliers(q, found.active, found.state)
+        return dual.newton_step(self, q, found.active, found.state == 0)
+
+    @cached_property
+    def compiled_rows(self) -> compiled.Rows:
+        return compiled.Rows(self.problem)
+
+    # -- products with the rows ------------------------------------------------------------------------------------
+
+    def _matrices(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """G and its transpose on the device of ``like``, sparse where that pays."""
+        if like.device not in self._rows:
+            self._rows[like.device] = _matrices(self.problem, like.device, self.sparse)
+        return self._rows[like.device]
+
+    def dense_rows(self, like: Tensor) -> Tensor:
+        """G (M, d), dense, on the device of ``like``."""
+        return torch.as_tensor(self.problem.dense, device=like.device) if self.sparse else self._matrices(like)[0]
+
+    def products(self, v: Tensor) -> Tensor:
+        """G v for each sample. Shape: (N, d) → (N, M)."""
+        matrix, transposed = self._matrices(v)
+        return (matrix @ v.mT).mT if self.sparse else v @ transposed
+
+    def combine(self, w: Tensor) -> Tensor:
+        """G^T w for each sample. Shape: (N, M) → (N, d)."""
+        matrix, transposed = self._matrices(w)
+        return (transposed @ w.mT).mT if self.sparse else w @ matrix
+
+    # -- the certificate -------------------------------------------------------------------------------------------
+
+    def judge(self, y: Tensor, rhs: Rhs, z: Tensor, lam: Tensor) -> Tensor:
+        """How far z with multipliers lam is from the optimality conditions: the largest of four relative errors.
+
+        Rows and bounds hold; rows with a multiplier are met; multipliers of inequalities are >= 0;
+        z = clip(y - G^T lam). Shape: (N,).
+        """
+        m, tiny = self.problem.m, torch.finfo(torch.float64).tiny
+        size = z.abs().amax(1, keepdim=True)
+        push = y.abs().amax(1, keepdim=True) + size + tiny
+        aim = torch.clamp(y - self.combine(lam), rhs.lower, rhs.upper)
+        worst = ((z - aim).abs() / push).amax(1)
+        if not lam.shape[1]:
+            return worst
+        gap = self.products(z) - rhs.c
+        met = (lam > 0) | (torch.arange(lam.shape[1], device=z.device) >= m)
+        gap = torch.where(met, gap.abs(), gap.clamp_min(0)) / torch.maximum(size, rhs.c.abs()).clamp_min(tiny)
+        worst = torch.maximum(worst, gap.amax(1))
+        return torch.maximum(worst, (-lam[:, :m] / push).amax(1)) if m else worst
+
+    def found(self, y: Tensor, rhs: Rhs, z: Tensor, lam: Tensor, steps: Tensor | int = 1) -> Found:
+        """Pattern and certificate of an answer; what pushes counts as active, what only touches does not."""
+        residual = self.judge(y, rhs, z, lam)
+        v = y - self.combine(lam)
+        state = (v > rhs.upper).to(torch.int8) - (v < rhs.lower).to(torch.int8)
+        active = lam > 0
+        active[:, self.problem.m :] = True
+        counted = steps if isinstance(steps, Tensor) else torch.full((len(y),), steps, device=y.device)
+        status = torch.where(residual <= ACCEPT, SOLVED, UNSOLVED)
+        return Found(z, active, state, residual, counted, status)
+
+
+def refuse_crossed(found: Found, rhs: Rhs) -> None:
+    """Mark the samples whose lower bound is above their upper bound."""
+    if len(rhs.lower) > 1 or len(rhs.upper) > 1:
+        found.status[(rhs.lower > rhs.upper).any(1)] = EMPTY
+
+
+def _matrices(problem: Problem, device: torch.device, sparse: bool) -> tuple[Tensor, Tensor]:
+    if not sparse:
+        dense = torch.as_tensor(problem.dense, dtype=torch.float64, device=device)
+        return dense, dense.mT.contiguous()
+    parts = []
+    for rows in (problem.rows, problem.rows.T.tocsr()):
+        indptr, indices = (torch.as_tensor(v.astype(np.int64), device=device) for v in (rows.indptr, rows.indices))
+        data = torch.as_tensor(rows.data, device=device)
+        parts.append(torch.sparse_csr_tensor(indptr, indices, data, rows.shape, check_invariants=False))
+    return parts[0], parts[1]
