@@ -15,6 +15,11 @@ STUDIES: dict[str, type] = {
     "projection": st.ProjectionSettings,
     "vae": st.VaeSettings,
     "timing": st.TimingSettings,
+    "simplex": st.SimplexSettings,
+    "vertices": st.VerticesSettings,
+    "shapes": st.ShapesSettings,
+    "classifiers": st.ClassifiersSettings,
+    "optnet": st.OptnetSettings,
 }
 
 

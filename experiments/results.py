@@ -72,7 +72,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, study: str, settings: Any, writes: bool = True) -> None:
-        self.folder, self.writes = Path(folder), writes
+        self.folder, self.study, self.writes = Path(folder), study, writes
         self.settings = settings
         stated = {"study": study, **as_dict(settings)}
         if writes:

@@ -27,9 +27,16 @@ def run_study(study: str, settings: Any, options: argparse.Namespace) -> bool:
         if first and not options.quiet:
             print(f"{folder} is complete")
         return True
-    data = digits.load(settings.dataset, options.data, quiet=options.quiet).to(fabric.device)
+    data = _data(study, settings, options, fabric)
     module = importlib.import_module(f"experiments.studies.{study}")
     return bool(module.run(settings, data, run, fabric, quiet=options.quiet or not first))
+
+
+def _data(study: str, settings: Any, options: argparse.Namespace, fabric: Any) -> digits.Digits | None:
+    """The digits on the engine's device; None for studies that make their own data."""
+    if study in ("simplex", "vertices", "shapes"):
+        return None
+    return digits.load(settings.dataset, options.data, quiet=options.quiet).to(fabric.device)
 
 
 def folder_of(study: str, settings: Any, options: argparse.Namespace) -> Path:

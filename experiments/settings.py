@@ -72,6 +72,54 @@ class VaeSettings(TrainingSettings):
 
 
 @dataclass(frozen=True)
+class SmallSettings(TrainingSettings):
+    """What the small studies have in common: short, with a cosine schedule."""
+
+    epochs: int = _option(30, "passes over the training set")
+    batch_size: int = _option(128, "samples to a step, over all processes together")
+    learning_rate: float = _option(3e-3, "of Adam")
+    schedule: str = _option("cosine", "plateau (times 0.1 after 5 epochs without progress), cosine, constant")
+
+
+@dataclass(frozen=True)
+class SimplexSettings(SmallSettings):
+    """Shares that sum to one: the simplex projection layer of Briq et al., softmax, and ours."""
+
+
+@dataclass(frozen=True)
+class VerticesSettings(SmallSettings):
+    """General A x <= b: convex weights of vertices against shrinking and projecting."""
+
+    dimension: int = _option(8, "of the polytope, a cut cube with about 2^d vertices")
+
+
+@dataclass(frozen=True)
+class ShapesSettings(SmallSettings):
+    """Monotone and convex outputs."""
+
+    shape: str = _option("monotone", "monotone or convex")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("shape", self.shape, ("monotone", "convex"))
+
+
+@dataclass(frozen=True)
+class ClassifiersSettings(SmallSettings):
+    """A set of binary classifiers as constraints."""
+
+    dataset: str = _option("mnist-small", "mnist, fashion-mnist, or mnist-small (ships with the repository)")
+
+
+@dataclass(frozen=True)
+class OptnetSettings(SmallSettings):
+    """OptNet's quadratic-program layer at a size it can bear: 8 x 8 digits."""
+
+    method: str = _option("optnet", "the way the network's output gets into the set")
+    dataset: str = _option("mnist-small", "mnist, fashion-mnist, or mnist-small (ships with the repository)")
+
+
+@dataclass(frozen=True)
 class TimingSettings:
     """Inference time (table 1)."""
 

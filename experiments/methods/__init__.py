@@ -14,6 +14,7 @@ _CLASSES = {
     "constrained": "Constrained",
     "lagrangian": "Lagrangian",
     "optimum": "Optimum",
+    "optnet": "Optnet",
     "paper": "Paper",
     "penalty": "Penalty",
     "projection": "Projection",

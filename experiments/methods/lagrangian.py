@@ -28,7 +28,7 @@ class Lagrangian(Method):
         self.layer = free_layer(in_features, P, squash)
         self.excess = Excess(P)
         self.rate = settings.penalty_weight * settings.learning_rate
-        self.register_buffer("row_multipliers", torch.zeros(len(P.inequalities)))
+        self.register_buffer("row_multipliers", torch.zeros(len(self.excess.b)))
         self.register_buffer("bound_multipliers", torch.zeros(P.dim))
 
     def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:

@@ -15,23 +15,31 @@ from rayhull import Polyhedron
 class Excess(nn.Module):
     """relu(A x - b) with rows of unit length, and the excess over the bounds; differentiable, float32.
 
-    Shape: (\\*, event shape) → rows (\\*, m), bounds (\\*, d).
+    An equality is two inequalities.
+
+    Shape: (n, event shape) → rows (n, m), bounds (n, d).
     """
 
     def __init__(self, P: Polyhedron) -> None:
         super().__init__()
-        rows = P.inequalities
-        matrix = np.asarray(rows.matrix.todense(), np.float32)
-        size = np.linalg.norm(matrix, axis=1, keepdims=True)
-        self.register_buffer("A", torch.as_tensor(matrix / size))
-        self.register_buffer("b", torch.as_tensor((rows.rhs / size[:, 0]).astype(np.float32)))
+        stated = [(P.inequalities, 1), (P.equalities, 1), (P.equalities, -1)]
+        matrix = np.concatenate([sign * np.asarray(rows.matrix.todense(), np.float64) for rows, sign in stated])
+        rhs = np.concatenate([sign * np.asarray(rows.rhs, np.float64) for rows, sign in stated])
+        size = np.linalg.norm(matrix, axis=1)
+        self.register_buffer("A", torch.as_tensor((matrix / size[:, None]).astype(np.float32)))
+        self.register_buffer("b", torch.as_tensor((rhs / size).astype(np.float32)))
         self.register_buffer("lower", torch.as_tensor(P.lower_bounds.astype(np.float32)))
         self.register_buffer("upper", torch.as_tensor(P.upper_bounds.astype(np.float32)))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        flat = x.flatten(-2) if x.ndim > 2 else x
+        flat = x.flatten(1)
         over = (flat @ self.A.mT - self.b).relu()
         return over, (flat - self.upper).relu() + (self.lower - flat).relu()
+
+
+def mean_square(excess: Tensor) -> Tensor:
+    """The mean square, 0 where there is nothing to average."""
+    return excess.square().sum() / max(1, excess.numel())
 
 
 class Penalty(Method):
@@ -48,4 +56,4 @@ class Penalty(Method):
 
     def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:
         rows, bounds = self.excess(x)
-        return fit(x, target) + self.weight * (rows.square().mean() + bounds.square().mean())
+        return fit(x, target) + self.weight * (mean_square(rows) + mean_square(bounds))

@@ -1,4 +1,29 @@
 """The studies: one file each. The three of the paper, and small ones beside them."""
 
-SMALL: dict[str, tuple[str, str]] = {}
+SMALL: dict[str, tuple[str, str]] = {
+    "vertices": (
+        "General A x <= b: convex weights of vertices",
+        "The learned projection onto a cut cube. The paper's extension, a softmax over the vertices, converges slowly: "
+        "where the answer is near a corner the weights pile up on few vertices and the gradient of the softmax fades.",
+    ),
+    "simplex": (
+        "Shares that sum to one (Briq et al. 2018)",
+        "Shares over 20 classes, most of them exactly 0. Briq et al.'s layer is the row projection: FC, then the "
+        "nearest point of the simplex.",
+    ),
+    "shapes": (
+        "Monotone and convex outputs",
+        "A network cleans noisy curves of 50 points; the hard methods give curves of the stated shape for every input.",
+    ),
+    "classifiers": (
+        "Binary classifiers as constraints",
+        "Images to which each of five linear classifiers (is it a 0, ..., a 4) says no: the learned projection onto "
+        "that set and the box.",
+    ),
+    "optnet": (
+        "OptNet's layer on 8 x 8 digits",
+        "Training through a generic quadratic program, beside the projection that knows the tiles and "
+        "the map into the set.",
+    ),
+}
 """Title and one paragraph of each small study, by name."""

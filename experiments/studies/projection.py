@@ -50,17 +50,24 @@ class Projecting(Task):
         }
 
 
-def build(settings: ProjectionSettings, validation: Tensor) -> Projecting:
+def build(settings: ProjectionSettings, validation: Tensor, P: rh.Polyhedron | None = None) -> Projecting:
     """The task of one run, its weights drawn from the seed."""
-    P = paper_set()
+    P = paper_set() if P is None else P
     torch.manual_seed(settings.seed)
     return Projecting(methods.build(settings.method, P.dim, P, settings), validation)
 
 
-def run(settings: ProjectionSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
+def run(
+    settings: ProjectionSettings,
+    digits: Digits,
+    run: Run,
+    fabric: Any,
+    quiet: bool = False,
+    P: rh.Polyhedron | None = None,
+) -> bool:
     """Train one method, and save its measures and its pictures of test images. False if it was stopped."""
-    task = build(settings, digits.validation)
-    label = f"projection/{settings.method} seed {settings.seed}"
+    task = build(settings, digits.validation, P)
+    label = f"{run.study}/{settings.method} seed {settings.seed}"
     if not train(task, (digits.train[: settings.samples],), settings, run, fabric, label, quiet):
         return False
     if run.writes:

@@ -1,0 +1,37 @@
+"""A set of binary classifiers as constraints: images to which every one of them says no.
+
+Five linear classifiers, "is it a 0", …, "is it a 4", are fitted to the digits; the set is {x : w_i·x <= 0} and the
+box. Its rows overlap in every pixel, so there are no blocks. The network learns to move an image into the set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import rayhull as rh
+from experiments.digits import Digits
+from experiments.results import Run
+from experiments.settings import ClassifiersSettings
+from experiments.studies import projection
+
+CLASSES = 5
+RIDGE = 10.0
+
+
+def fitted(images: Tensor, labels: Tensor) -> Tensor:
+    """One ridge regression to ±1 for each class, through the origin, at unit length. Shape: (classes, pixels)."""
+    flat = images.flatten(1).double()
+    targets = 2.0 * (labels[:, None] == torch.arange(CLASSES, device=labels.device)).double() - 1
+    gram = flat.mT @ flat + RIDGE * torch.eye(flat.shape[1], dtype=flat.dtype, device=flat.device)
+    weights = torch.linalg.solve(gram, flat.mT @ targets).mT
+    return weights / weights.norm(dim=1, keepdim=True)
+
+
+def run(settings: ClassifiersSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
+    """The learned projection, with classifiers in place of tiles."""
+    weights = fitted(digits.train, digits.train_labels).cpu().numpy()
+    P = rh.halfspaces(weights, shape=tuple(digits.train.shape[1:])) & rh.box(-1, 1)
+    return projection.run(settings, digits, run, fabric, quiet, P)
