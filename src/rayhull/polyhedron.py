@@ -304,7 +304,7 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     Examples:
         >>> import rayhull as rh
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
-        Polyhedron(shape=(5,): 1 equalities, x >= -1.0 .. 0.0, x <= 1.0 .. inf)
+        Polyhedron(shape=(5,): 1 equalities, x >= -1 .. 0, x <= 1.0 .. inf)
     """
     if not sets:
         raise ValueError("product needs at least one set.")

@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import narrow, primitive, product, sort_rows
+from rayhull.exact import contents, narrow, primitive, product, sort_rows
 from rayhull.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _exact_form(P: Polyhedron) -> SlackForm:
     chosen = both[rows]
     back, scale = inverse(chosen[:, pivots])
     rest = np.setdiff1d(np.arange(len(both)), rows)
-    through = product(both[rest][:, pivots], back)  # scale * (rest expressed through chosen)
+    through = product(both[rest[:, None], pivots], back)  # scale * (rest expressed through chosen)
     if not (product(through, chosen) == scale * both[rest].astype(object)).all():
         raise UnverifiedError(
             "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
@@ -137,13 +137,15 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """Primitive rows in descending lexicographic order, of parallel ones only the tightest."""
     if not len(A):
         return A, b
-    common = np.gcd.reduce(A, axis=1)
-    A = narrow(A // common[:, None])
+    common = contents(A)
+    A = A if (common == 1).all() else narrow(A // common[:, None])
     order = sort_rows(A)[::-1]
     new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
     groups = np.split(order, np.flatnonzero(new)[1:])
     keep = [g[0] if len(g) == 1 else min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups]
     scale = common[keep]
+    if (scale == 1).all():
+        return A[keep], b[keep]
     whole = b[keep] % scale == 0
     factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b
     return narrow(A[keep] * factor[:, None]), narrow(np.where(whole, b[keep] // scale, b[keep]))

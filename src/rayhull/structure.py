@@ -48,7 +48,8 @@ def block_groups(P: Polyhedron) -> tuple[BlockGroup, ...]:
     for block in blocks:
         place[block.coordinates] = np.arange(len(block.coordinates))
     for block in blocks:
-        groups.setdefault(_signature(P, block, place), []).append(block)
+        key = _signature(P, block, place) if len(blocks) > 1 else b""
+        groups.setdefault(key, []).append(block)
     number_of_row = _row_numbers(P)
     return tuple(_group(P, members, place, number_of_row) for members in groups.values())
 

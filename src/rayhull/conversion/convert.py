@@ -140,13 +140,15 @@ def _combined(dim: int, tables: list[tuple[Array, Array]]) -> Array:
 def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
     """Every row of each block in its place, zero elsewhere."""
     kinds = np.result_type(*(table.dtype for table, _ in tables))
-    parts = []
+    if len(tables) == 1 and len(tables[0][1]) == 1:
+        return tables[0][0]  # one block: its coordinates are all there are, in order
+    out = np.zeros((sum(len(table) * len(index) for table, index in tables), dim), dtype=kinds)
+    start = 0
     for table, index in tables:
         for places in index:
-            part = np.zeros((len(table), dim), dtype=kinds)
-            part[:, places] = table
-            parts.append(part)
-    return np.concatenate(parts)
+            out[start : start + len(table), places] = table
+            start += len(table)
+    return out
 
 
 def _short(count: int) -> str:

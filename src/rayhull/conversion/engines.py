@@ -1,4 +1,4 @@
-"""Optional engines, each one function: the extreme rays of {M y >= 0} for integer rows M, as integers.
+"""Optional engines, each one function: rays and lines of {M y >= 0} for integer rows M, as integers.
 
 All of them are GPL, so none is required and each is imported only when named.
 """
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.exact import narrow, primitive, sort_rows
+from rayhull.exact import common_denominator, narrow, primitive, sort_rows
 from rayhull.rows import Array
+
+Directions = list[list[int]]
 
 
 def engine_rays(engine: str, C: Array) -> Array:
@@ -23,10 +25,10 @@ def engine_rays(engine: str, C: Array) -> Array:
         )
     k = C.shape[1]
     rows = np.concatenate([np.eye(k, dtype=np.int64), C]).astype(object)
-    rays = np.array(ENGINES[engine](rows), dtype=object).reshape(-1, k)
-    rays = primitive(rays)
-    if (rows.dot(rays.T.astype(object)) < 0).any():
-        raise UnverifiedError(f"{engine} returned a ray outside the cone; use engine='auto'.")
+    found, lines = ENGINES[engine](rows)
+    rays = primitive(np.array(found, dtype=object).reshape(-1, k))
+    if lines or (rows.dot(rays.T.astype(object)) < 0).any():
+        raise UnverifiedError(f"{engine} returned a direction outside the cone; use engine='auto'.")
     return narrow(rays[sort_rows(rays)])
 
 
@@ -36,22 +38,26 @@ def _import(module: str, package: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingExtraError(package, extra, f"engine={package!r}") from None
+        raise MissingExtraError(package, extra, f"This engine ({module})") from None
 
 
-def ppl_rays(rows: Array) -> list[list[int]]:
+def ppl_directions(rows: Array) -> tuple[Directions, Directions]:
     """The Parma Polyhedra Library."""
     ppl = _import("ppl", "passagemath-ppl", "engines")
     system = ppl.Constraint_System()
-    variables = [ppl.Variable(i) for i in range(rows.shape[1])]
     for row in rows.tolist():
         system.insert(ppl.Linear_Expression(row, 0) >= 0)
-    cone = ppl.C_Polyhedron(len(variables), "universe")
+    cone = ppl.C_Polyhedron(rows.shape[1], "universe")
     cone.add_constraints(system)
-    return [[int(v) for v in g.coefficients()] for g in cone.minimized_generators() if g.is_ray()]
+    rays: Directions = []
+    lines: Directions = []
+    for g in cone.minimized_generators():
+        if not g.is_point():
+            (rays if g.is_ray() else lines).append([int(v) for v in g.coefficients()])
+    return rays, lines
 
 
-def pplite_rays(rows: Array) -> list[list[int]]:
+def pplite_directions(rows: Array) -> tuple[Directions, Directions]:
     """PPLite."""
     pplite = _import("pplite", "pplitepy", "engines")
     d = rows.shape[1]
@@ -63,34 +69,40 @@ def pplite_rays(rows: Array) -> list[list[int]]:
             if value:
                 expression = expression + int(value) * variable
         cone.add_constraint(expression >= 0)
-    return [[int(g.coefficient(v)) for v in variables] for g in cone.generators() if g.is_ray()]
+    rays: Directions = []
+    lines: Directions = []
+    for g in cone.generators():
+        if not g.is_point():
+            (rays if g.is_ray() else lines).append([int(g.coefficient(v)) for v in variables])
+    return rays, lines
 
 
-def normaliz_rays(rows: Array) -> list[list[int]]:
+def normaliz_directions(rows: Array) -> tuple[Directions, Directions]:
     """Normaliz."""
     normaliz = _import("PyNormaliz", "PyNormaliz", "engines")
     cone = normaliz.Cone(inequalities=[[int(v) for v in row] for row in rows.tolist()])
-    return [[int(v) for v in ray] for ray in cone.ExtremeRays()]
+    rays, lines = cone.ExtremeRays(), cone.MaximalSubspace()
+    return [[int(v) for v in r] for r in rays], [[int(v) for v in line] for line in lines]
 
 
-def cdd_rays(rows: Array) -> list[list[int]]:
+def cdd_directions(rows: Array) -> tuple[Directions, Directions]:
     """cddlib in rational arithmetic (its float mode can be wrong silently)."""
     gmp = _import("cdd.gmp", "pycddlib", "cdd")
     cdd = _import("cdd", "pycddlib", "cdd")
     matrix = gmp.matrix_from_array([[0, *row] for row in rows.tolist()], rep_type=cdd.RepType.INEQUALITY)
     generators = gmp.copy_generators(gmp.polyhedron_from_matrix(matrix))
-    return [_integers(row[1:]) for row in generators.array if row[0] == 0]
+    rays: Directions = []
+    lines: Directions = []
+    for i, row in enumerate(generators.array):
+        if row[0] == 0:
+            whole = common_denominator(np.array([row[1:]], dtype=object))[0][0]
+            (lines if i in generators.lin_set else rays).append([int(v) for v in whole])
+    return rays, lines
 
 
-def _integers(fractions: Any) -> list[int]:
-    from rayhull.exact import common_denominator
-
-    return [int(v) for v in common_denominator(np.array([fractions], dtype=object))[0][0]]
-
-
-ENGINES: dict[str, Callable[[Array], list[list[int]]]] = {
-    "ppl": ppl_rays,
-    "pplite": pplite_rays,
-    "normaliz": normaliz_rays,
-    "cdd": cdd_rays,
+ENGINES: dict[str, Callable[[Array], tuple[Directions, Directions]]] = {
+    "ppl": ppl_directions,
+    "pplite": pplite_directions,
+    "normaliz": normaliz_directions,
+    "cdd": cdd_directions,
 }

@@ -1,0 +1,93 @@
+"""The command line as a script would use it."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from rayhull.cli import main
+from rayhull.conversion.files import read, write
+
+
+@pytest.fixture
+def triangle(tmp_path):
+    path = tmp_path / "triangle.ine"
+    write(path, rh.Polyhedron([[1, 1]], [1], lower=0))
+    return path
+
+
+def test_convert_prints_generators(triangle, capsys):
+    assert main(["convert", str(triangle)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("V-representation\nbegin\n3 3 integer\n 1 0 0\n")
+
+
+def test_convert_there_and_back(triangle, tmp_path):
+    ext, ine = tmp_path / "t.ext", tmp_path / "t2.npz"
+    assert main(["convert", str(triangle), "-o", str(ext), "--verify", "full"]) == 0
+    assert main(["convert", str(ext), "-o", str(ine)]) == 0
+    assert len(read(ine).inequalities) == 3
+
+
+def test_info_describes_the_set(triangle, capsys):
+    assert main(["info", str(triangle)]) == 0
+    assert "3 inequalities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("points", "code"), [([[0.2, 0.2]], 0), ([[0.2, 0.2], [2, 2]], 1)])
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".txt"])
+def test_check_tells_by_its_exit_code(triangle, tmp_path, points, code, suffix, capsys):
+    path = tmp_path / f"points{suffix}"
+    if suffix == ".npy":
+        np.save(path, np.array(points))
+    else:
+        np.savetxt(path, points, delimiter="," if suffix == ".csv" else " ")
+    assert main(["check", str(triangle), str(path)]) == code
+    assert f"of {len(points)} points inside" in capsys.readouterr().out
+
+
+def test_errors_have_codes_and_one_line(tmp_path, triangle, capsys):
+    grid = tmp_path / "grid.ine"
+    write(grid, rh.ordered(None, (6, 6)))
+    noisy = tmp_path / "thin.ine"
+    write(noisy, rh.Polyhedron([[1.0, 0.1], [1.0, 0.1 + 1e-9], [-1.0, 0.3]]))
+    assert main(["convert", str(tmp_path / "none.ine")]) == 2
+    assert main(["convert", str(grid), "--max-generators", "100"]) == 3
+    assert main(["convert", str(noisy)]) == 4
+    assert main(["convert", str(triangle), "--engine", "magic"]) == 2
+    assert main(["check", str(triangle), str(triangle)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith("rayhull: ") for line in lines)
+
+
+def test_help_answers_without_importing_torch_or_scipy():
+    code = (
+        "import sys; from rayhull.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'scipy', 'numpy'} & set(sys.modules)))"
+    )
+    start = time.perf_counter()
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
+    assert time.perf_counter() - start < 10
+
+
+def test_ctrl_c_stops_a_long_conversion_at_once(tmp_path):
+    import signal
+
+    path = tmp_path / "grid.ine"
+    write(path, rh.ordered(None, (16, 16)))
+    command = [sys.executable, "-m", "rayhull.cli", "convert", str(path), "--max-generators", "100000000"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    start = time.perf_counter()
+    _, err = process.communicate(timeout=20)
+    assert time.perf_counter() - start < 5
+    assert process.returncode == 130
+    assert "stopped; nothing was written" in err

@@ -1,0 +1,115 @@
+"""Sets in files: cdd text and .npz, whole or refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from rayhull.conversion.files import parse_cdd, read, write
+from tests.zoo import ZOO
+
+SQUARE = """* the unit square, with one row too many
+H-representation
+begin
+ 5 3 rational
+ 0 1 0
+ 0 0 1
+ 1 -1 0
+ 1 0 -1
+ 3/2 -1/2 -1/3
+end
+"""
+
+
+def test_inequalities_are_read_with_our_sign():
+    P = parse_cdd(SQUARE, ".ine", "square.ine")
+    assert P.A.tolist() == [[-1, 0], [0, -1], [1, 0], [0, 1], [Fraction(1, 2), Fraction(1, 3)]]
+    assert P.b[4] == Fraction(3, 2)
+    assert P.is_exact
+    assert len(P.generators().vertices) == 4
+
+
+def test_linearity_means_equalities_and_lines():
+    P = parse_cdd("H-representation\nlinearity 1 2\nbegin\n2 3 integer\n0 1 0\n1 -1 -1\nend\n", ".ine", "a.ine")
+    assert (len(P.inequalities), len(P.equalities)) == (1, 1)
+    assert P.equalities.names == ("row 2",)
+    G = parse_cdd("V-representation\nlinearity 1 1\nbegin\n3 3 integer\n0 1 1\n1 0 0\n0 1 0\nend\n", ".ext", "a.ext")
+    assert (len(G.vertices), len(G.rays), len(G.lines)) == (1, 1, 1)
+
+
+def test_a_cone_may_leave_out_its_apex():
+    G = parse_cdd("V-representation\nbegin\n1 3 integer\n0 1 1\nend\n", ".ext", "a.ext")
+    assert G.vertices.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    "name", ["triangle", "simplex", "random floats in a box", "equalities and bounds", "whole space"]
+)
+@pytest.mark.parametrize("suffix", [".ine", ".npz"])
+def test_a_set_written_and_read_is_the_same(tmp_path, name, suffix):
+    P = ZOO[name]()
+    write(tmp_path / f"set{suffix}", P)
+    Q = read(tmp_path / f"set{suffix}")
+    x = np.concatenate([P.sample(20, seed=0), np.random.default_rng(0).standard_normal((20, *P.shape))])
+    np.testing.assert_allclose(Q.violation(x), P.violation(x), atol=1e-12)
+    assert Q.is_exact == P.is_exact
+
+
+@pytest.mark.parametrize("suffix", [".ext", ".npz"])
+def test_generators_written_and_read_are_the_same(tmp_path, suffix):
+    G = rh.convert(rh.Polyhedron([[3, 1, 0], [1, 10**25, 0]], [1, 1], lower=[0, 0, -np.inf]))
+    write(tmp_path / f"g{suffix}", G)
+    H = read(tmp_path / f"g{suffix}")
+    assert (H.exact_vertices == G.exact_vertices).all()
+    np.testing.assert_array_equal(H.lines, G.lines)
+
+
+def test_fractions_survive_npz_without_pickle(tmp_path):
+    P = rh.Polyhedron([[Fraction(1, 3), 1]], [Fraction(1, 7)], shape=(1, 2))
+    write(tmp_path / "p.npz", P)
+    with np.load(tmp_path / "p.npz", allow_pickle=False) as file:
+        assert file["A"].dtype.kind == "U"
+    Q = read(tmp_path / "p.npz")
+    assert Q.A[0, 0] == Fraction(1, 3)
+    assert Q.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "message"),
+    [
+        (".ine", SQUARE[: len(SQUARE) - 30], "cut short"),
+        (".ine", SQUARE.replace("end\n", ""), "stops after 15 of 15 numbers, with no 'end'"),
+        (".ine", SQUARE.replace("5 3 rational", "6 3 rational"), "promises 18 numbers but has 15"),
+        (".ine", SQUARE.replace("3/2", "3/0"), "'3/0' is not a number"),
+        (".ine", SQUARE.replace("rational", "integer"), "'3/2' is not a number of type integer"),
+        (".ine", SQUARE.replace("rational", "complex"), "integer, rational or real"),
+        (".ine", SQUARE.replace("5 3 rational", "five 3"), "after 'begin' expected"),
+        (".ine", SQUARE.replace("H-", "V-"), "says V-representation, but its name promises H-representation"),
+        (".ine", "", "no line 'begin'"),
+        (".ine", SQUARE.replace("begin", "linearity 1 9\nbegin"), "linearity"),
+        (".ext", "V-representation\nbegin\n1 3 integer\n2 1 1\nend\n", "starts with 1"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused(suffix, text, message):
+    with pytest.raises(rh.FileFormatError, match=message):
+        parse_cdd(text, suffix, f"set{suffix}")
+
+
+def test_files_that_are_not_what_their_name_says_are_refused(tmp_path):
+    (tmp_path / "a.npz").write_text(SQUARE)
+    (tmp_path / "a.ine").write_bytes(bytes(range(256)))
+    (tmp_path / "a.dat").write_text(SQUARE)
+    np.savez(tmp_path / "b.npz", something=np.ones(3))
+    np.savez(tmp_path / "c.npz", A=np.array([[object()]], dtype=object))
+    for name, message in [
+        ("a.npz", "damaged or not an .npz"),
+        ("a.ine", "not a text file"),
+        ("a.dat", "expected .ine, .ext or .npz"),
+        ("b.npz", "holds .'something'."),
+        ("c.npz", "damaged"),
+    ]:
+        with pytest.raises(rh.FileFormatError, match=message):
+            read(tmp_path / name)
+    with pytest.raises(rh.FileFormatError, match="inequalities go to .ine"):
+        write(tmp_path / "x.ext", rh.simplex(2))
