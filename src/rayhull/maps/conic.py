@@ -7,6 +7,8 @@ from torch import Tensor
 
 from rayhull.maps.nonnegative import NonNegative
 
+LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
+
 
 def without(u: Tensor, basis: Tensor) -> Tensor:
     """u less its part in the span of an orthonormal basis: u - Q Qᵀ u.
@@ -23,6 +25,13 @@ def without(u: Tensor, basis: Tensor) -> Tensor:
         tensor([0., 4.])
     """
     return u - (u @ basis) @ basis.mT
+
+
+def without_carefully(u: Tensor, basis: Tensor) -> Tensor:
+    """As :func:`without`, twice, and 0 where next to nothing is left of u: never a direction of rounding errors."""
+    once = without(u, basis)
+    lost = once.abs().amax(-1, keepdim=True) <= LOST * u.abs().amax(-1, keepdim=True)
+    return without(torch.where(lost, torch.zeros_like(once), once), basis)
 
 
 def along_rays(beta: Tensor, rays: Tensor, nonnegative: NonNegative) -> Tensor:

@@ -1,7 +1,7 @@
 r"""The way into a set around a base point: divide by max(1, gauge). Pure functions of tensors.
 
 Seen from a base point x0, a row a·x <= b has the room h = b - a·x0. With every room positive, y stays inside as long as
-gauge(y) = max(0, max_i a_i·y / h_i) is at most 1.
+gauge(y) = max_i a_i·y / h_i is at most 1 (it is negative along the rays of an unbounded set).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def smooth_factor(gauge: Tensor) -> Tensor:
     """
     # written for a large gauge through its reciprocal, so that the power neither overflows nor loses the gradient
     large = gauge > 1.0
-    small_side = torch.where(large, torch.ones_like(gauge), gauge)
+    small_side = torch.where(large, torch.ones_like(gauge), gauge.clamp_min(0.0))
     large_side = torch.where(large, gauge, torch.ones_like(gauge)).reciprocal()
     below = (1.0 + small_side**SMOOTHNESS) ** (-1.0 / SMOOTHNESS)
     above = large_side * (1.0 + large_side**SMOOTHNESS) ** (-1.0 / SMOOTHNESS)

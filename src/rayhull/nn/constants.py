@@ -20,19 +20,24 @@ class Constants(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self._exact: dict[str, Array] = {}
+        self._stays_wide = False
 
-    def constant(self, name: str, values: Array, device: Any = None, dtype: torch.dtype | None = None) -> None:
-        """Register ``values`` (float64) as the buffer ``name``."""
+    def constant(
+        self, name: str, values: Array, device: Any = None, dtype: torch.dtype | None = None, stays_wide: bool = False
+    ) -> None:
+        """Register ``values`` (float64) as the buffer ``name``; ``stays_wide`` keeps it in float64 under every cast."""
         self._exact[name] = values
+        self._stays_wide = stays_wide
         dtype = torch.get_default_dtype() if dtype is None else dtype
         self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64).to(device=device, dtype=dtype))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = {name: getattr(self, name) for name in self._exact}
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, values in self._exact.items():
             old, new = before[name], getattr(self, name)
-            if (old.dtype != new.dtype or old.is_meta) and not new.is_meta and new.is_floating_point():
+            dtype = torch.float64 if self._stays_wide else new.dtype
+            if (old.dtype != dtype or new.dtype != dtype or old.is_meta) and not new.is_meta:
                 exact = torch.as_tensor(values, dtype=torch.float64)
-                setattr(self, name, exact.to(device=new.device, dtype=new.dtype))
+                setattr(self, name, exact.to(device=new.device, dtype=dtype))
         return self

@@ -78,7 +78,10 @@ class Constrained(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
-        return self.map(self.linear(self._normalised(features)))
+        coefficients = self.linear(self._normalised(features))
+        if self.map.strict:  # finite features may overflow in the Linear; others come out as NaN
+            coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True)
+        return self.map(coefficients)
 
     def _normalised(self, features: Tensor) -> Tensor:
         if self.batch_norm is None:

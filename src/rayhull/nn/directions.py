@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.conic import along_rays, into_simplicial_cone, without
+from rayhull.maps.conic import along_rays, into_simplicial_cone, without, without_carefully
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
 from rayhull.nn.constants import Constants
@@ -40,10 +40,11 @@ class Free(Direction):
         super().__init__()
         self.coefficients = len(equal)
         self.has_equalities = equal.shape[1] > 0
+        self.project = without_carefully if factory.get("stays_wide") else without
         self.constant("equal", equal, **factory)
 
     def forward(self, u: Tensor) -> Tensor:
-        return without(u, self.equal) if self.has_equalities else u
+        return self.project(u, self.equal) if self.has_equalities else u
 
     def fold(self) -> tuple[Array, nn.Module]:
         equal = self._exact["equal"]
@@ -107,13 +108,14 @@ class LinesAndRays(Direction):
         self.size = rays.shape[1]
         self.free = 0 if span is None else self.size
         self.coefficients = self.free + len(rays)
+        self.project = without_carefully if factory.get("stays_wide") else without
         self.constant("rays", rays, **factory)
         if span is not None:
             self.constant("span", span, **factory)
 
     def forward(self, c: Tensor) -> Tensor:
         y = along_rays(c[..., self.free :], self.rays, self.nonnegative)
-        return y + without(c[..., : self.free], self.span) if self.free else y
+        return y + self.project(c[..., : self.free], self.span) if self.free else y
 
     def fold(self) -> tuple[Array, nn.Module]:
         matrix = np.eye(self.coefficients)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -11,12 +12,15 @@ from torch import Tensor, nn
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
 from rayhull.maps.shrink import factor, smooth_factor
+from rayhull.maps.strict import finite
 from rayhull.nn.choice import Choice, Options, choose
 from rayhull.nn.constants import Constants
 from rayhull.nn.directions import Free, Simplicial
 from rayhull.nn.geometry import Blocks, blocks_of
+from rayhull.nn.interval import StrictInterval
 from rayhull.nn.layout import ToEventOrder
 from rayhull.nn.room import Room
+from rayhull.nn.strict import WIDE, StrictPull, StrictReach, StrictShrink, strict_step
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
@@ -27,20 +31,23 @@ VERSION = 1  # of the layout of state_dict
 class BlockMap(Constants):
     """x = x0 + shrink(direction(c)) for a kind of block, all places at once.
 
-    Shape: coefficients (\\*, count, k) → directions and gauges (\\*, count, n), (\\*, count)
+    Shape: coefficients (\\*, count, k) → points (\\*, count · n)
     """
 
     base: Tensor
     sign: Tensor
 
-    def __init__(self, blocks: Blocks, choice: Choice, **factory: Any) -> None:
+    def __init__(self, blocks: Blocks, choice: Choice, strict: bool, **factory: Any) -> None:
         super().__init__()
         self.count, self.size = blocks.index.shape
         self.method, self.reason = choice.method, choice.reason
         self.direction = choice.direction
-        view = choice.view
-        self.room = None if view is None or not len(view.wide) else Room(blocks.polyhedron, view, **factory)
+        view, P = choice.view, blocks.polyhedron
         base = np.zeros(self.size) if view is None else view.base
+        self.strict = (
+            strict_step(P, choice.method, None if view is None else base, factory["device"]) if strict else None
+        )
+        self.room = None if view is None or not len(view.wide) else Room(P, view.wide, view.room, **factory)
         self.moved, self.mirrored = bool(base.any()), bool((blocks.sign < 0).any())
         self.constant("base", base, **factory)
         self.constant("sign", blocks.sign[:, None].astype(float), **factory)
@@ -51,20 +58,36 @@ class BlockMap(Constants):
 
     @property
     def identity_inside(self) -> bool:
+        """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
         relu = not isinstance(self.direction, Simplicial) or self.direction.nonnegative is torch.relu
         return isinstance(self.direction, Free | Simplicial) and relu
 
-    def place(self, y: Tensor, scale: Tensor | None) -> Tensor:
-        """The point: ± (x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""
-        if scale is not None and self.mirrored and not self.moved:
-            y, scale = y, scale * self.sign[:, 0]
+    def scale_bound(self, y: Tensor, smooth: bool, dtype: torch.dtype) -> Tensor | None:
+        """The largest factor that keeps x0 + factor · y inside, None if nothing shrinks. Shape: (\\*, count)"""
+        if isinstance(self.strict, StrictReach):
+            return self.strict(y, dtype)
+        if self.room is None:
+            return None
+        if isinstance(self.strict, StrictShrink):
+            bound = self.strict(y, dtype)
+            return torch.minimum(bound, smooth_factor(self.room(y))) if smooth else bound
+        return smooth_factor(self.room(y)) if smooth else factor(self.room(y))
+
+    def place(self, y: Tensor, scale: Tensor | None, dtype: torch.dtype, shrinking: bool) -> Tensor:
+        """The point ± (x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""
+        signed = self.mirrored
         if scale is not None:
+            if signed and not self.moved and self.strict is None:  # one product for both
+                scale, signed = scale * self.sign[:, 0], False
             y = y * scale.unsqueeze(-1)
         if self.moved:
             y = y + self.base
-        if self.mirrored and (scale is None or self.moved):
-            y = y * self.sign
-        return y.flatten(-2)
+        if isinstance(self.strict, StrictPull):
+            y = self.strict(y, dtype, shrinking)
+        elif isinstance(self.strict, StrictInterval) and (shrinking or self.room is None):
+            y = self.strict(y, dtype)
+        y = y.to(dtype)
+        return (y * self.sign.to(dtype) if signed else y).flatten(-2)
 
 
 class MapInto(nn.Module):
@@ -80,6 +103,7 @@ class MapInto(nn.Module):
         weights: the map onto the simplex under "vertices": "softmax", "sparsemax", "entmax", "abs", "softplus".
         scaling: "block" shrinks each block alone; "global" divides all of them by the largest gauge, as the paper does.
         smooth: shrink smoothly, staying inside: gradients do not vanish on the boundary.
+        strict: zero violation: the floats that come out meet every inequality and bound in rational arithmetic.
         max_generators: the budget of a conversion.
 
     Attributes:
@@ -109,6 +133,7 @@ class MapInto(nn.Module):
         weights: str | Weights = "softmax",
         scaling: str = "block",
         smooth: bool = False,
+        strict: bool = False,
         max_generators: int | None = 100_000,
         opposite_rays: bool = False,
         device: torch.device | str | None = None,
@@ -117,12 +142,14 @@ class MapInto(nn.Module):
         super().__init__()
         if scaling not in ("block", "global"):
             raise ValueError(f"scaling must be 'block' or 'global', got {scaling!r}.")
-        factory = {"device": device, "dtype": dtype}
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        factory: dict[str, Any] = {"device": device, **(WIDE if strict else {"dtype": dtype})}
         options = Options(method, nonnegative, weights, max_generators, opposite_rays, factory)
         self.polyhedron = P
-        self.scaling, self.smooth, self.shrinking = scaling, smooth, True
+        self.scaling, self.smooth, self.strict, self.shrinking = scaling, smooth, strict, True
         kinds = blocks_of(P)
-        self.parts = nn.ModuleList(BlockMap(b, choose(b.polyhedron, options), **factory) for b in kinds)
+        self.parts = nn.ModuleList(BlockMap(b, choose(b.polyhedron, options), strict, **factory) for b in kinds)
+        self._check(dtype)
         order = np.concatenate([b.index.ravel() for b in kinds])
         self.to_event_order = ToEventOrder(order, P.shape, device)
         self.coefficients = sum(p.coefficients for p in self._parts())
@@ -136,27 +163,40 @@ class MapInto(nn.Module):
     def forward(self, c: Tensor) -> Tensor:
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        directions, gauges = [], []
-        start = 0
+        dtype = c.dtype
+        if self.strict:
+            self._check(dtype)
+            c = finite(c)
+        directions, scales, start = [], [], 0
         for part in self._parts():
-            own = c[..., start : start + part.coefficients].unflatten(-1, (part.count, -1))
+            own = c[..., start : start + part.coefficients].reshape(*c.shape[:-1], part.count, -1)
             start += part.coefficients
-            y = part.direction(own)
-            directions.append(y)
-            gauges.append(part.room(y) if part.room is not None and self.shrinking else None)
-        scales = self._scales(gauges)
-        points = [p.place(y, s) for p, y, s in zip(self._parts(), directions, scales, strict=True)]
+            directions.append(part.direction(own))
+            on = self.shrinking or isinstance(part.strict, StrictReach)
+            scales.append(part.scale_bound(directions[-1], self.smooth, dtype) if on else None)
+        if self.scaling == "global":
+            scales = self._least(scales)
+        each = zip(self._parts(), directions, scales, strict=True)
+        points = [part.place(y, scale, dtype, self.shrinking) for part, y, scale in each]
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
 
-    def _scales(self, gauges: list[Tensor | None]) -> list[Tensor | None]:
-        scale = smooth_factor if self.smooth else factor
-        if self.scaling == "block":
-            return [None if g is None else scale(g) for g in gauges]
-        present = [g for g in gauges if g is not None]
+    def _least(self, scales: list[Tensor | None]) -> list[Tensor | None]:
+        """One factor for all blocks, the smallest."""
+        present = [scale for scale in scales if scale is not None]
         if not present:
-            return gauges
-        largest = torch.cat(present, -1).amax(-1, keepdim=True)  # (*, 1), over all blocks
-        return [scale(largest).expand(*largest.shape[:-1], part.count) for part in self._parts()]
+            return scales
+        least = torch.cat(present, -1).amin(-1, keepdim=True)  # (*, 1), over all blocks
+        return [least.expand(*least.shape[:-1], part.count) for part in self._parts()]
+
+    def _check(self, dtype: torch.dtype) -> None:
+        for part in self._parts():
+            if part.strict is not None:
+                part.strict.check(dtype)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes
+            self._check(fn(torch.zeros((), dtype=torch.float64)).dtype)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     @property
     def identity_inside(self) -> bool:
@@ -173,7 +213,7 @@ class MapInto(nn.Module):
         blocks = self.to_event_order.inverse_of(x)
         parts, start = [], 0
         for part in self._parts():
-            own = blocks[..., start : start + part.count * part.size].unflatten(-1, (part.count, part.size))
+            own = blocks[..., start : start + part.count * part.size].reshape(*blocks.shape[:-1], part.count, part.size)
             parts.append((own * part.sign - part.base).flatten(-2))
             start += part.count * part.size
         return torch.cat(parts, -1)

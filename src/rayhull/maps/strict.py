@@ -1,0 +1,74 @@
+r"""Zero violation: pulls whose rounding errors are bounded beforehand. Pure functions of tensors.
+
+Everything is computed in float64 (unit roundoff ε = 2^-53) and rounded once, at the end, to the dtype that comes out
+(unit roundoff u, smallest normal number τ). Then x = round(q + t z) meets a row a·x <= b of n entries when
+
+.. math:: t\,(a·z + k ζ) \le σ - u' (|a|·|q| + τ ‖a‖_1), \qquad k = (γ_n + u') ‖a‖_1
+
+where q is the anchor with slack σ = b - a·q, z the direction, ζ >= max|z| and u' = u + 16 ε. docs/strict.md derives it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+EPS = 2.0**-53  # the unit roundoff of float64
+LARGEST = 2.0**500  # float64 coefficients beyond are cut: squares and products stay finite
+
+
+def roundoff(dtype: torch.dtype) -> float:
+    """u' = u + 16 ε: one rounding to dtype, and the float64 steps before it."""
+    return torch.finfo(dtype).eps / 2 + 16 * EPS
+
+
+def gamma(n: int) -> float:
+    """(n + 16) ε / (1 - (n + 16) ε): bounds a float64 dot product of n terms, whatever its order, and 16 steps more."""
+    return (n + 16) * EPS / (1 - (n + 16) * EPS)
+
+
+def finite(c: Tensor) -> Tensor:
+    """Coefficients in float64, cut where they are infinite or so large that products would be. NaN stays NaN."""
+    limit = LARGEST if c.dtype == torch.float64 else torch.finfo(c.dtype).max
+    return c.to(torch.float64).clamp(-limit, limit)
+
+
+def strict_factor(gauge: Tensor, size: Tensor, margin: float, loss: float, limit: float) -> Tensor:
+    """The largest t <= 1 that provably keeps q + t z inside: (1 - loss) / (gauge + margin size).
+
+    ``margin`` bounds k / σ and ``loss`` u' (|a|·|q| + τ ‖a‖₁) / σ over the rows; t z stays below ``limit`` in size.
+
+    Shape: gauge max_i a_i·z / σ_i (\\*), size max|z| (\\*) → (\\*)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.strict import strict_factor
+        >>> g = torch.tensor([0.5, 2.0], dtype=torch.float64)
+        >>> strict_factor(g, g, margin=1e-3, loss=0.0, limit=1e300)
+        tensor([1.0000, 0.4995], dtype=torch.float64)
+    """
+    bound = torch.maximum(gauge + margin * size, size / limit)
+    return (1.0 - loss) / bound.clamp_min(1.0 - loss)
+
+
+def pull(x: Tensor, anchor: Tensor, excess: Tensor, limit: float) -> Tensor:
+    """x moved towards the anchor by the share y / (1 + y), y = max(0, excess), or not at all.
+
+    ``excess`` is an upper bound of max_i (a_i·x - b_i) / σ_i with every rounding error in it; ``limit`` bounds what
+    comes out.
+
+    Shape: x, anchor (\\*, n), excess (\\*) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.strict import pull
+        >>> x = torch.tensor([[1.5, 0.0], [0.5, 0.0]], dtype=torch.float64)       # the box |x| <= 1 around 0
+        >>> pull(x, torch.zeros_like(x), x.abs().amax(-1) - 1, limit=1e300)
+        tensor([[1.0000, 0.0000],
+                [0.5000, 0.0000]], dtype=torch.float64)
+    """
+    away = x - anchor
+    excess = torch.maximum(excess, away.abs().amax(-1) / limit - 1.0).clamp_min(0.0).unsqueeze(-1)
+    moved = anchor + away / (1.0 + excess)
+    # q + (x - q) is not quite x: where nothing is to be moved, x itself comes out. NaN takes the first way, and stays.
+    return torch.where(excess == 0, x, moved)
