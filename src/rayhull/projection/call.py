@@ -64,6 +64,8 @@ class Call:
         assert self.fallback is not None
         assert self.empty is not None
         tried = [part.way.name]
+        doubtful = part.way.confirm_empty(y, rhs, found)
+        found.status[doubtful] = UNSOLVED
         for way in _fallbacks(part.way):
             left = (found.status == UNSOLVED).nonzero()[:, 0]
             if not len(left):

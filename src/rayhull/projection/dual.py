@@ -34,7 +34,7 @@ def solve(way: Way, y: Tensor, rhs: Rhs) -> tuple[Tensor, Tensor, Tensor]:
     """Points, multipliers and steps; samples go in chunks that fit in memory."""
     count = max(len(way.problem.rhs), 1)
     size = max(1, CHUNK // (count * max(count, way.problem.d)))
-    chunks = torch.arange(len(y), device=y.device).split(size)
+    chunks = torch.split(torch.arange(len(y), device=y.device), size)
     parts = [_solve_chunk(way, y[chunk], rhs.take(chunk)) for chunk in chunks]
     z, lam, steps = zip(*parts, strict=True)
     return torch.cat(z), torch.cat(lam), torch.cat(steps)

@@ -30,7 +30,7 @@ class ClippedShift(Way):
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         a, c = self.dense_rows(y)[0], rhs.c[:, 0]
         t, steps = _root(y, a, c, rhs, equality=self.problem.m == 0)
-        z = torch.clamp(y - t[:, None] * a, rhs.lower, rhs.upper)
+        z, t = _refine(y, a, c, rhs, t)
         found = self.found(y, rhs, z, t[:, None], steps)
         if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
             found.status[_out_of_reach(a, c, rhs, self.problem.m == 0)] = EMPTY
@@ -50,9 +50,12 @@ def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Te
     t = y.new_zeros(n)
     low = torch.full_like(t, -np.inf if equality else 0.0)
     high = torch.full_like(t, np.inf)
-    stride = y.abs().amax(1) + 1.0
+    largest = y.abs().amax(1)
+    start = torch.clamp(y, rhs.lower, rhs.upper).abs().amax(1)
+    stride = largest + start + c.abs()
     steps = torch.zeros(n, dtype=torch.int64, device=y.device)
-    goal = 4 * torch.finfo(y.dtype).eps * (a.abs().sum() * torch.clamp(y, rhs.lower, rhs.upper).abs().amax(1) + c.abs())
+    ulp = torch.finfo(y.dtype).eps
+    goal = 4 * ulp * (a.abs().sum() * start + c.abs() + largest)
     for _ in range(STEPS):
         v = y - t[:, None] * a
         z = torch.clamp(v, rhs.lower, rhs.upper)
@@ -71,6 +74,19 @@ def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Te
         t = torch.where(done, t, torch.where(inside, newton, middle))
         steps += ~done
     return t, steps
+
+
+def _refine(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, t: Tensor) -> tuple[Tensor, Tensor]:
+    """Meet the row to the rounding of z, where y - t a left the rounding of a much larger y."""
+    v = y - t[:, None] * a
+    z = torch.clamp(v, rhs.lower, rhs.upper)
+    free = (v == z).to(y.dtype)
+    slope = (free @ (a * a)).clamp_min(torch.finfo(y.dtype).tiny)
+    for _ in range(2):
+        step = torch.where((t != 0) & (free.sum(1) > 0), (z @ a - c) / slope, 0.0)
+        t = t + step
+        z = torch.clamp(z - free * step[:, None] * a, rhs.lower, rhs.upper)
+    return z, t
 
 
 def _out_of_reach(a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> Tensor:

@@ -6,11 +6,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import torch
+from scipy.optimize import linprog
 from torch import Tensor
 
 from rayhull.projection import compiled, dual
 from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.rows import Array
 
 ACCEPT = 1e-10  # a residual up to this is an answer; most are near 1e-15
 
@@ -88,7 +91,8 @@ class Way:
             return worst
         gap = self.products(z) - rhs.c
         met = (lam > 0) | (torch.arange(lam.shape[1], device=z.device) >= m)
-        gap = torch.where(met, gap.abs(), gap.clamp_min(0)) / torch.maximum(size, rhs.c.abs()).clamp_min(tiny)
+        terms = torch.maximum(size, rhs.c.abs()).clamp_min(tiny)
+        gap = torch.where(met, gap.abs(), gap.clamp_min(0)) / terms
         worst = torch.maximum(worst, gap.amax(1))
         return torch.maximum(worst, (-lam[:, :m] / push).amax(1)) if m else worst
 
@@ -102,6 +106,28 @@ class Way:
         counted = steps if isinstance(steps, Tensor) else torch.full((len(y),), steps, device=y.device)
         status = torch.where(residual <= ACCEPT, SOLVED, UNSOLVED)
         return Found(z, active, state, residual, counted, status)
+
+    def confirm_empty(self, y: Tensor, rhs: Rhs, found: Found) -> Tensor:
+        """Samples called empty for which that is not certain: the set itself never is, the rest is up to an LP."""
+        called = (found.status == EMPTY).nonzero()[:, 0]
+        if max(len(rhs.c), len(rhs.lower), len(rhs.upper)) == 1:
+            return called
+        sides = [v.expand(len(y), -1)[called].cpu().numpy() for v in (rhs.c, rhs.lower, rhs.upper)]
+        keep = [not is_empty(self.problem, *side) for side in zip(*sides, strict=True)]
+        return called[torch.tensor(keep, dtype=torch.bool, device=called.device)]
+
+
+def is_empty(problem: Problem, c: Array, lower: Array, upper: Array) -> bool:
+    """Whether the least possible violation of the unit rows, found by a linear program, is more than rounding."""
+    if (lower > upper).any():
+        return True
+    m, d = problem.m, problem.d
+    ones = sp.csr_array(np.ones((len(c), 1)))
+    A = sp.vstack([sp.hstack([problem.rows, -ones]), sp.hstack([-problem.rows[m:], -ones[m:]])], format="csr")
+    bounds = [*zip(lower, upper, strict=True), (0, None)]
+    cost = np.append(np.zeros(d), 1.0)
+    result = linprog(cost, A, np.concatenate([c, -c[m:]]), bounds=bounds, method="highs")
+    return bool(result.status == 0 and result.fun > 1e-9 * (1 + np.abs(c).max(initial=0.0)))
 
 
 def refuse_crossed(found: Found, rhs: Rhs) -> None:

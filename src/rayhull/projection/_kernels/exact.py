@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from rayhull.projection._kernels.factor import append, fill_envelope, rank_one, remove
-from rayhull.projection._kernels.pivot import SLACK, solve_guess
+from rayhull.projection._kernels.pivot import EPS, SLACK, solve_guess
 from rayhull.projection._kernels.rows import OPTIONS, add_row, entry, row_dot, solve_lower, solve_upper
 
 DONE, LIMIT, EMPTY = 0, 1, 2
@@ -40,6 +40,10 @@ def exact(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, 
             added += 1
             k, used = _meet(problem, point, work[0], k, p, gap, v, r, w, none, most - steps)
             steps += used
+            if k == -1 and _is_rounding(lengths, c, y, x, p, gap):
+                if added == 1:
+                    return DONE, steps
+                break  # look again from a freshly computed point
             if k == -1:
                 return EMPTY, steps
             if k == -2:  # the factor lost its accuracy: start the next round from a fresh one
@@ -49,6 +53,16 @@ def exact(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, 
         if steps >= most:
             break
     return LIMIT, steps
+
+
+@njit(**OPTIONS)
+def _is_rounding(lengths, c, y, x, p, gap):  # type: ignore[no-untyped-def]
+    """Whether a violation that cannot be removed is no more than the rounding of the numbers involved."""
+    size, noise = 0.0, 0.0
+    for j in range(len(y)):
+        size, noise = max(size, abs(x[j])), max(noise, abs(y[j]))
+    terms = size if p >= len(c) else lengths[p] * size + abs(c[p])
+    return abs(gap) <= 1e-11 * terms + 16 * EPS * noise
 
 
 @njit(**OPTIONS)

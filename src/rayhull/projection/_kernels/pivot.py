@@ -13,7 +13,8 @@ from numba import njit
 from rayhull.projection._kernels.rows import OPTIONS, add_row, factorise, gram, row_dot, solve_lower, solve_upper
 
 PATIENCE = 4  # steps without fewer wrong guesses before single exchanges
-SLACK = 1.8e-15  # 8 ulp: a row counts as violated beyond this, relative to its terms
+EPS = 2.2e-16
+SLACK = 8 * EPS  # a row counts as violated beyond this, relative to its terms
 
 
 @njit(**OPTIONS)
@@ -60,10 +61,26 @@ def solve_guess(rows, overlap, c, lower, upper, y, active, state, lam, v, x, wor
                 x[j] = v[j]
         for a in range(k):
             r[a] = row_dot(rows, chosen[a], x) - c[chosen[a]]
+    snap_to_apex(c, y, active, state, x)
     for a in range(k):
         if H[a, a] > 1e100:
             active[chosen[a]] = False  # depends on the others: its multiplier is 0
     return dependent
+
+
+@njit(**OPTIONS)
+def snap_to_apex(c, y, active, state, x):  # type: ignore[no-untyped-def]
+    """Where the rows that push meet in 0 and x is only the rounding of y, x is 0."""
+    for i in range(len(c)):
+        if active[i] and c[i] != 0.0:
+            return
+    size, noise = 0.0, 0.0
+    for j in range(len(y)):
+        size, noise = max(size, abs(x[j])), max(noise, abs(y[j]))
+    if size <= 16 * EPS * noise:
+        for j in range(len(y)):
+            if state[j] == 0:
+                x[j] = 0.0
 
 
 @njit(**OPTIONS)
