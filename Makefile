@@ -34,8 +34,11 @@ help:  ## List the targets
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
 	@touch $@
 
-demo: .venv/demo  ## Convert the paper's checkerboard, say what was found, draw it
-	$(BIN)/python examples/checkerboard.py
+demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)
+	$(BIN)/python -m experiments demo
+
+reproduce: .venv/demo  ## The whole paper: hours on a CPU; stop it and go on at any time
+	$(BIN)/python -m experiments reproduce
 
 test: .venv/dev  ## Run the tests (doctests and README code included)
 	$(BIN)/python -m pytest -n 2
