@@ -45,6 +45,7 @@ def counts(P, **options):
         (rh.Polyhedron(np.concatenate([-np.eye(6, dtype=int), np.ones((1, 6), int)])), (1, 0, 0)),
         (rh.Polyhedron([[1, 0], [2, 0], [1, 1], [0, 0]], [1, 2, 5, 0], lower=0), (4, 0, 0)),
         (rh.Polyhedron([[0, 0]], [1]), (1, 0, 2)),
+        (rh.Polyhedron([[-(10**24)]], 0, lower=-1, upper=0), (1, 0, 0)),
     ],
 )
 def test_known_sets_have_the_known_number_of_generators(P, expected):

@@ -94,7 +94,7 @@ def contents(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     found = np.ones(len(rows), dtype=rows.dtype)
     open_rows = ~(np.abs(rows) == 1).any(axis=1)  # a 1 settles it, and most rows have one
     if open_rows.any() and rows.shape[1]:
-        common = np.gcd.reduce(rows[open_rows], axis=1)
+        common = np.abs(np.gcd.reduce(rows[open_rows], axis=1))  # of a single entry, reduce gives the entry itself
         found[open_rows] = np.where(common == 0, 1, common)
     return found
 
@@ -117,6 +117,15 @@ def sort_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def to_float(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Nearest floats of integers or fractions of any size."""
     return values.astype(np.float64)
+
+
+def directions_to_float(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Nearest floats of integer directions; a row beyond the range of floats is scaled down by a power of two."""
+    if rows.dtype != object or largest(rows) < 2**1000:
+        return to_float(rows)
+    shifts = [max(0, largest(row).bit_length() - 1000) for row in rows]
+    scaled = [[float(Fraction(v, 1 << s)) for v in row] for row, s in zip(rows.tolist(), shifts, strict=True)]
+    return np.array(scaled).reshape(rows.shape)
 
 
 def common_denominator(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.exact import to_float
+from rayhull.exact import directions_to_float, to_float
 from rayhull.rows import Array, as_array
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Generators:
         made = cls.__new__(cls)
         made.exact = exact
         made.vertices = _quotients(exact.numerators, exact.denominators)
-        made.rays, made.lines = to_float(exact.rays), to_float(exact.lines)
+        made.rays, made.lines = directions_to_float(exact.rays), directions_to_float(exact.lines)
         return made
 
     @property

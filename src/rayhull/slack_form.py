@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import contents, narrow, primitive, product, sort_rows
+from rayhull.exact import INT64_SAFE, contents, narrow, primitive, product, sort_rows
 from rayhull.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -126,9 +126,10 @@ def _exact_form(P: Polyhedron) -> SlackForm:
     keep = rest >= len(E)
     joined = primitive(np.concatenate([through[keep][:, k:], residual[keep][:, None]], axis=1))
     free = np.setdiff1d(np.arange(P.dim), pivots)
-    lines = np.zeros((len(free), P.dim), dtype=object if back.dtype == object else np.int64)
+    tied = product(back, chosen[:, free])  # (k + r, l): how the pivots follow a step of scale along a free column
+    lines = np.zeros((len(free), P.dim), dtype=tied.dtype if scale < INT64_SAFE else object)
     lines[np.arange(len(free)), free] = scale
-    lines[:, pivots] = -product(back, chosen[:, free]).T
+    lines[:, pivots] = -tied.T
     # slack of a rest row: residual + through @ y, both times the positive scale
     return SlackForm(True, joined[:, :-1], joined[:, -1], primitive(lines), pivots, back, scale, offsets[rows], P.dim)
 

@@ -190,7 +190,7 @@ _SET = ("A", "b", "A_eq", "b_eq", "lower", "upper")
 _HULL = ("vertices", "rays", "lines")
 
 
-def _npz_content(item: Polyhedron | Generators) -> dict[str, Array]:
+def _npz_content(item: Polyhedron | Generators) -> dict[str, Any]:
     if isinstance(item, Generators):
         exact = item.exact
         rays, lines = (item.rays, item.lines) if exact is None else (exact.rays, exact.lines)
@@ -198,7 +198,7 @@ def _npz_content(item: Polyhedron | Generators) -> dict[str, Array]:
         parts = {"vertices": points, "rays": rays, "lines": lines}
     else:
         parts = {name: getattr(item, name) for name in _SET if getattr(item, name) is not None}
-    content = {name: _storable(values) for name, values in parts.items()}
+    content: dict[str, Any] = {name: _storable(values) for name, values in parts.items()}
     if isinstance(item, Polyhedron):
         content["shape"] = np.array(item.shape)
     return content
@@ -212,13 +212,13 @@ def _storable(values: Any) -> Array:
 def _read_npz(path: Path) -> Polyhedron | Generators:
     try:
         with np.load(path, allow_pickle=False) as file:
-            content = {name: _restored(file[name]) for name in file.files}
+            content: dict[str, Any] = {name: _restored(file[name]) for name in file.files}
     except FileNotFoundError:
         raise
     except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
         raise FileFormatError(f"{path.name} is damaged or not an .npz file ({error}).") from None
     if set(content) & set(_HULL):
-        return Generators(*(content.get(name) for name in _HULL))
+        return Generators(**{name: content.get(name) for name in _HULL})
     if not set(content) & set(_SET):
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(_SET + _HULL)}.")
     shape = content.pop("shape", None)

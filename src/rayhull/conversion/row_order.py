@@ -22,8 +22,11 @@ def ranks(C: NDArray[Any]) -> Ints:
     >>> ranks(np.array([[1, -1, 0], [0, 2, -1], [0, 40, -30]])).tolist()
     [2, 0, 1]
     """
-    size = np.abs(C).astype(float).sum(axis=1)
-    octave = np.floor(np.log2(np.where(size > 0, size, 1.0)))
+    if C.dtype == object:  # may be beyond the range of floats
+        octave = np.array([int(s).bit_length() - 1 for s in np.abs(C).sum(axis=1)])
+    else:
+        size = np.abs(C).astype(float).sum(axis=1)
+        octave = np.floor(np.log2(np.where(size > 0, size, 1.0)))
     order = np.lexsort([*(-C.T[::-1]), octave, *(C.T[::-1] != 0)])
     out = np.empty(len(C), np.int64)
     out[order] = np.arange(len(C))
