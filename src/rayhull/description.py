@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayhull.centre import centre
-from rayhull.errors import UnverifiedError
+from rayhull.errors import RayhullError, UnverifiedError
 from rayhull.rows import Rows
 from rayhull.structure import row_rank
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
+
+LARGE = 2000  # coordinates of a block from which on its way in is not tried out for a description
 
 
 def describe(P: Polyhedron) -> str:
@@ -26,6 +28,7 @@ def describe(P: Polyhedron) -> str:
     lines.append(f"blocks        {_blocks(P)}")
     kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
     lines.append(f"kind          {kind}")
+    lines += [f"way in        {way}" for way in _ways_in(P)]
     return "\n".join(lines)
 
 
@@ -58,3 +61,20 @@ def _blocks(P: Polyhedron) -> str:
     parts = [f"{len(g.index)} of {g.index.shape[1]} coordinates" for g in groups[:4]]
     more = f" and {len(groups) - 4} kinds more" if len(groups) > 4 else ""
     return f"{sum(len(g.index) for g in groups)} in {len(groups)} kinds: {', '.join(parts)}{more}"
+
+
+def _ways_in(P: Polyhedron) -> list[str]:
+    """What ``rayhull.Constrained(..., method="auto")`` chooses for each kind of block, and why."""
+    from rayhull.nn.choice import Options, choose
+
+    ways = []
+    for group in P.block_groups[:4]:
+        if group.polyhedron.dim > LARGE:
+            ways.append(f"blocks of {group.polyhedron.dim}: decided when the layer is made (rays or shrink)")
+            continue
+        try:
+            choice = choose(group.polyhedron, Options())
+            ways.append(f"blocks of {group.polyhedron.dim}: {choice.method} ({choice.reason})")
+        except RayhullError as error:
+            ways.append(f"blocks of {group.polyhedron.dim}: none ({error})")
+    return ways
