@@ -34,7 +34,7 @@ def test_docstring_examples_run(name):
 def test_every_ready_made_set_and_layer_shows_an_example():
     for name in rh.__all__:
         item = getattr(rh, name)
-        if callable(item) and not (isinstance(item, type) and issubclass(item, Exception)) and name != "intersection":
+        if callable(item) and not (isinstance(item, type) and issubclass(item, Exception)):
             assert ">>>" in (item.__doc__ or ""), f"{name} has no example"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rayhull._version import __version__
 
 if TYPE_CHECKING:
+    from rayhull.combine import intersection, product
     from rayhull.conversion.convert import convert
     from rayhull.errors import (
         BudgetExceededError,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import Projection, TestTimeProjection
-    from rayhull.polyhedron import Polyhedron, intersection, product
+    from rayhull.polyhedron import Polyhedron
     from rayhull.projection import project
     from rayhull.sets import (
         along,
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 _HOME = {
     "nn.projection": ["Projection", "TestTimeProjection"],
     "projection": ["project"],
-    "polyhedron": ["Polyhedron", "product", "intersection"],
+    "polyhedron": ["Polyhedron"],
+    "combine": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "generators": ["Generators"],
     "nn.constrained": ["Constrained"],

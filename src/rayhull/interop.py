@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint
 
-from rayhull.polyhedron import Polyhedron, Shape
+from rayhull.polyhedron import Polyhedron
+from rayhull.statement import Shape
 
 
 def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None) -> Polyhedron:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from rayhull import membership
-from rayhull.rows import Array, Rows, as_array
+from rayhull.rows import Array, Rows
+from rayhull.statement import (
+    Shape,
+    as_shape,
+    common_dim,
+    join,
+    stack,
+    stated_bound,
+    stated_matrix,
+    stated_offsets,
+    tighter,
+)
 
 if TYPE_CHECKING:
     from rayhull.generators import Generators
     from rayhull.structure import BlockGroup
-
-Shape = int | Sequence[int]
-
-
-def as_shape(shape: Shape) -> tuple[int, ...]:
-    """An event shape as a tuple of sizes: 5 means (5,)."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    if not all(isinstance(n, int | np.integer) and n > 0 for n in sizes):
-        raise ValueError(f"a shape is one or more positive sizes, got {shape!r}.")
-    return tuple(int(n) for n in sizes)
 
 
 class Polyhedron:
@@ -75,16 +75,16 @@ class Polyhedron:
         event = None if shape is None else as_shape(shape)
         inequalities = None if A is None else Rows.read(A, b, names, ("A", "b"))
         equalities = None if A_eq is None else Rows.read(A_eq, b_eq, eq_names, ("A_eq", "b_eq"))
-        dim = _common_dim(event, inequalities, equalities, lower, upper)
+        dim = common_dim(event, inequalities, equalities, lower, upper)
         self.shape: tuple[int, ...] = (dim,) if event is None else event
         self.inequalities = Rows.empty(dim) if inequalities is None else inequalities
         self.equalities = Rows.empty(dim) if equalities is None else equalities
-        self.A = _stated_matrix(A, "A", dim)
-        self.A_eq = _stated_matrix(A_eq, "A_eq", dim)
-        self.b = _stated_offsets(b, "b", len(self.inequalities))
-        self.b_eq = _stated_offsets(b_eq, "b_eq", len(self.equalities))
-        self.lower = _stated_bound(lower, "lower", self.shape, -math.inf)
-        self.upper = _stated_bound(upper, "upper", self.shape, math.inf)
+        self.A = stated_matrix(A, "A", dim)
+        self.A_eq = stated_matrix(A_eq, "A_eq", dim)
+        self.b = stated_offsets(b, "b", len(self.inequalities))
+        self.b_eq = stated_offsets(b_eq, "b_eq", len(self.equalities))
+        self.lower = stated_bound(lower, "lower", self.shape, -math.inf)
+        self.upper = stated_bound(upper, "upper", self.shape, math.inf)
         self._refuse_crossed_bounds()
         from rayhull.feasibility import refuse_if_empty
 
@@ -250,14 +250,14 @@ class Polyhedron:
             )
         return Polyhedron.assemble(
             shape=self.shape,
-            A=_stack(self.A, other.A),
-            A_eq=_stack(self.A_eq, other.A_eq),
-            b=_join(self.b, other.b),
-            b_eq=_join(self.b_eq, other.b_eq),
+            A=stack(self.A, other.A),
+            A_eq=stack(self.A_eq, other.A_eq),
+            b=join(self.b, other.b),
+            b_eq=join(self.b_eq, other.b_eq),
             inequalities=Rows.stack([self.inequalities, other.inequalities]),
             equalities=Rows.stack([self.equalities, other.equalities]),
-            lower=_tighter(self.lower, other.lower, np.maximum),
-            upper=_tighter(self.upper, other.upper, np.minimum),
+            lower=tighter(self.lower, other.lower, np.maximum),
+            upper=tighter(self.upper, other.upper, np.minimum),
         )
 
     @classmethod
@@ -296,126 +296,3 @@ class Polyhedron:
         from rayhull.interop import to_scipy
 
         return to_scipy(self)
-
-
-def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
-    """The product of sets on disjoint coordinates: (x1, x2, ...) with each xi in its set, flat and in order.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
-        Polyhedron(shape=(5,): 1 equalities, x >= -1 .. 0, x <= 1.0 .. inf)
-    """
-    if not sets:
-        raise ValueError("product needs at least one set.")
-    dim = sum(s.dim for s in sets)
-    event = (dim,) if shape is None else as_shape(shape)
-    if math.prod(event) != dim:
-        raise ValueError(f"the sets have {dim} coordinates together, which do not fill shape {event}.")
-    offsets = np.concatenate([[0], np.cumsum([s.dim for s in sets])])
-
-    def moved(rows: Rows, i: int) -> Rows:
-        return rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
-
-    def stated(name: str) -> Any:
-        return sp.csr_array(sp.block_diag([getattr(s, name) for s in sets], format="csr"))
-
-    def bound(name: str, none: float) -> Array | None:
-        values = [getattr(s, name) for s in sets]
-        if all(v is None for v in values):
-            return None
-        filled = [np.full(s.dim, none) if v is None else v.ravel() for s, v in zip(sets, values, strict=True)]
-        return np.concatenate(filled).reshape(event)
-
-    return Polyhedron.assemble(
-        check=False,
-        shape=event,
-        A=stated("A"),
-        A_eq=stated("A_eq"),
-        b=np.concatenate([s.b for s in sets]),
-        b_eq=np.concatenate([s.b_eq for s in sets]),
-        inequalities=Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
-        equalities=Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
-        lower=bound("lower", -math.inf),
-        upper=bound("upper", math.inf),
-    )
-
-
-def _common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None, lower: Any, upper: Any) -> int:
-    sizes: dict[str, int] = {}
-    if event is not None:
-        sizes[f"shape {event}"] = math.prod(event)
-    for name, rows in (("A", A), ("A_eq", A_eq)):
-        if rows is not None:
-            sizes[f"{name} ({rows.dim} columns)"] = rows.dim
-    for name, values in (("lower", lower), ("upper", upper)):
-        if values is not None and np.ndim(values) and not sizes:
-            sizes[f"{name} ({np.size(values)} entries)"] = int(np.size(values))
-    if not sizes:
-        raise ValueError("how many coordinates? Give A, A_eq, bounds for each coordinate, or shape.")
-    if len(set(sizes.values())) > 1:
-        raise ValueError(f"the numbers of coordinates disagree: {' but '.join(sizes)}.")
-    dim = next(iter(sizes.values()))
-    if dim == 0:
-        raise ValueError("a set needs at least one coordinate, got an empty matrix with 0 columns.")
-    return dim
-
-
-def _stated_matrix(matrix: Any, name: str, dim: int) -> Any:
-    if matrix is None:
-        return np.zeros((0, dim), np.int64)
-    return sp.csr_array(matrix) if sp.issparse(matrix) else as_array(matrix, name)
-
-
-def _stated_offsets(offsets: Any, name: str, m: int) -> Array:
-    values = as_array(0 if offsets is None else offsets, name)
-    return np.broadcast_to(values, (m,)).copy() if values.ndim == 0 else values
-
-
-def _stated_bound(values: Any, name: str, shape: tuple[int, ...], none: float) -> Array | None:
-    if values is None:
-        return None
-    array = as_array(values, name)
-    if array.ndim and array.shape != shape and array.shape != (math.prod(shape),):
-        raise ValueError(
-            f"{name} has shape {array.shape}: expected a number, shape {shape} or one entry per coordinate."
-        )
-    array = np.broadcast_to(array, shape) if array.ndim == 0 else array.reshape(shape)
-    floats = array.astype(float)
-    if np.isnan(floats).any():
-        raise ValueError(f"{name} holds NaN; use infinities where there is no bound.")
-    if (floats == -none).any():
-        sign = "-inf" if none > 0 else "inf"
-        raise ValueError(f"{name} holds {sign}, which no number satisfies.")
-    return None if (floats == none).all() else array.copy()
-
-
-def _stack(first: Any, second: Any) -> Any:
-    if not first.shape[0]:
-        return second
-    if not second.shape[0]:
-        return first
-    if sp.issparse(first) or sp.issparse(second):
-        return sp.csr_array(sp.vstack([sp.csr_array(first), sp.csr_array(second)], format="csr"))
-    return np.concatenate([first, second])
-
-
-def _join(first: Array, second: Array) -> Array:
-    return second if not len(first) else first if not len(second) else np.concatenate([first, second])
-
-
-def _tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:
-    if first is None or second is None:
-        return second if first is None else first
-    return np.asarray(pick(first, second))
-
-
-def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:
-    """The points in every one of the sets."""
-    sets = list(sets)
-    if not sets:
-        raise ValueError("intersection needs at least one set.")
-    result = sets[0]
-    for s in sets[1:]:
-        result = result & s
-    return result

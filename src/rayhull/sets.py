@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.polyhedron import Polyhedron, Shape, as_shape
+from rayhull.polyhedron import Polyhedron
 from rayhull.rows import Array
+from rayhull.statement import Shape, as_shape
 
 
 class ShapelessBox:

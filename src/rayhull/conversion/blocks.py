@@ -83,7 +83,8 @@ def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Arr
     above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)  # |g_i| t = sign (s - G_i y) >= 0
     C = np.concatenate([rows, above])
     rays = source.rays(C if swap == np.float64 else primitive(C))
-    y, s = rays[:, :-1].astype(swap), rays[:, -1].astype(swap)
+    wide: Array = rays.astype(swap)
+    y, s = wide[:, :-1], wide[:, -1]
     height = sign * (s - y @ G[i])
     if swap == np.float64:
         return y, np.where(np.abs(height) < 1e-9, 0.0, height) / size
