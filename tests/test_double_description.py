@@ -22,6 +22,17 @@ from rayhull.errors import BudgetExceededError, MissingExtraError, UnverifiedErr
 PATHS = pytest.mark.parametrize("compiled", [False, True], ids=["numpy", "numba"])
 
 
+@pytest.fixture(scope="module")
+def warm():
+    """Every kernel compiled, so that none is inside a measured time."""
+    from rayhull.conversion import _compiled
+
+    with pytest.MonkeyPatch.context() as patch:
+        for most in (0, 1000):
+            patch.setattr(_compiled, "MOST_RAYS", most)
+            extreme_rays(random_rows(12, 6, 0), compiled=True)
+
+
 def in_basis_coordinates(A):
     """Integer C with {A x <= 0} = {y >= 0, C y >= 0}, y = -B x, for the first independent rows B of A; d = rank."""
     A = [[Fraction(int(a)) for a in row] for row in A]
@@ -270,27 +281,25 @@ def test_each_budget_stops_with_its_message(compiled):
 
 
 @PATHS
-def test_a_long_row_stops_near_its_time_limit(compiled):
+def test_a_long_row_stops_near_its_time_limit(compiled, warm):
     C = random_rows(60, 16, 0)
-    extreme_rays(C[:4], compiled=compiled)  # compiled outside the measured time
     started = time.monotonic()
     with pytest.raises(BudgetExceededError):
         extreme_rays(C, limits=Limits(max_seconds=1.0, max_generators=None), compiled=compiled)
-    assert time.monotonic() - started < 2.0
+    assert time.monotonic() - started < 4.0  # far below what the row would take, far above a busy machine
 
 
 @PATHS
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_interrupt_stops_at_once(compiled):
+def test_an_interrupt_stops_at_once(compiled, warm):
     C = random_rows(60, 16, 0)
-    extreme_rays(C[:4], compiled=compiled)
     main = threading.main_thread().ident
     timer = threading.Timer(0.7, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         extreme_rays(C, limits=Limits(max_generators=None), compiled=compiled)
-    assert time.monotonic() - started < 1.7
+    assert time.monotonic() - started < 4.0
 
 
 @PATHS
@@ -445,6 +454,22 @@ def test_nearly_parallel_rows_are_right_or_refused(distance, compiled):
             continue
         as_one = distance <= 1e-12 and len(Y) == len(extreme_rays(C, compiled=compiled))
         assert as_one or agree(Y, extreme_rays(exactly(near), compiled=False))
+
+
+@PATHS
+def test_small_slacks_of_ill_conditioned_rays_are_not_taken_for_zero(compiled):
+    """Noise of 1e-8 on dependent rows: a zero level that grows with the error lost rays here, silently."""
+    C = np.array(
+        [[1, 1, 1, -1, 1, 1], [-1, 1, -1, -1, -1, 0], [0, 0, 0, 0, 0, 1], [-1, -1, 1, 1, 1, 0],
+         [0, 0, 1, -1, -1, 0], [0, 0, 1, 1, 1, 0], [0, 0, 1, -1, -1, 0], [1, 1, -1, 0, 0, 0]]
+    )  # fmt: skip
+    for seed in (8, 29, 35, 36, 37, 39):
+        noisy = C + 1e-8 * np.random.default_rng(seed).standard_normal(C.shape)
+        try:
+            Y = extreme_rays(noisy, compiled=compiled)
+        except UnverifiedError:
+            continue
+        assert agree(Y, extreme_rays(exactly(noisy), compiled=False))
 
 
 # Fuzz

@@ -21,6 +21,7 @@ def common_denominator(C: NDArray[Any]) -> int:
 
     Modulo D = det B, the matrix D B^-1 has rank 1 (in general), so C has too: D divides its 2 x 2 minors.
 
+    >>> import numpy as np
     >>> B = np.array([[2, 1], [1, 300]])  # det 599
     >>> common_denominator(np.array([[300, -1], [-1, 2]]) * 1000)  # (1000 det B) B^-1
     599000000
