@@ -80,7 +80,7 @@ def product(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarr
 
 
 def _is_sparse(values: np.ndarray[Any, Any]) -> bool:
-    return np.count_nonzero(values) < 0.05 * values.size
+    return bool(np.count_nonzero(values) < 0.05 * values.size)
 
 
 def primitive(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
