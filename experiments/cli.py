@@ -38,8 +38,15 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--runs", type=int, default=10, help="seeds of the learned projection (default: 10)")
     for command, out in ((demo, "results/demo"), (reproduce, "results/paper")):
         _add_running(command, out)
-    report = commands.add_parser("report", help="HTML and Markdown from saved results; never trains")
-    report.add_argument("--out", type=Path, default=Path("results"), help="folder of all results (default: results)")
+    for name, text in (
+        ("report", "HTML and Markdown from saved results; never trains"),
+        ("publish", "the numbers worth quoting, as small JSON files"),
+        ("tensorboard", "event files for TensorBoard from saved results"),
+    ):
+        reader = commands.add_parser(name, help=text)
+        reader.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
+        if name == "publish":
+            reader.add_argument("--to", type=Path, default=Path("results/published"), help="where the JSON files go")
     return top
 
 
@@ -109,10 +116,26 @@ def _report(options: argparse.Namespace) -> bool:
     return True
 
 
+def _publish(options: argparse.Namespace) -> bool:
+    from experiments.publish import publish
+
+    print("\n".join(f"published: {path}" for path in publish(options.out, options.to)))
+    return True
+
+
+def _tensorboard(options: argparse.Namespace) -> bool:
+    from experiments.tensorboard import export
+
+    print(f"tensorboard --logdir {export(options.out)}")
+    return True
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "run": _run,
     "sweep": _sweep,
     "demo": _demo,
     "reproduce": _reproduce,
     "report": _report,
+    "publish": _publish,
+    "tensorboard": _tensorboard,
 }

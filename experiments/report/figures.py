@@ -53,7 +53,7 @@ def _plain_ticks(axes: Any) -> None:
     low, high = axes.get_ylim()
     if high / max(low, 1e-12) > 100:
         return
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 4, 6, 8)))
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 

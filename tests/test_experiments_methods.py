@@ -1,0 +1,158 @@
+"""The methods and studies: what is called hard is inside, and each study ends with the numbers it promises."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rayhull as rh
+from experiments import cli, digits, methods
+from experiments.results import read_json
+from experiments.schedules import Schedule
+from experiments.settings import ProjectionSettings, VaeSettings
+from experiments.studies import projection, vae
+
+SMALL = ["--dataset", "mnist-small", "--samples", "256", "--epochs", "1", "--threads", "1", "--quiet"]
+P = projection.paper_set()
+FULL_SIZE = [name for name in methods.METHODS if name != "optnet"]
+
+
+@pytest.fixture(scope="module")
+def images():
+    return digits.load("mnist-small")
+
+
+def settings(name: str, **options) -> ProjectionSettings:
+    return ProjectionSettings(method=name, box_delay=0, **options)
+
+
+@pytest.mark.parametrize("name", [name for name in FULL_SIZE if methods.method_class(name).hard])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_hard_methods_deliver_points_of_the_set_at_any_scale(name, scale):
+    torch.manual_seed(0)
+    method = methods.build(name, 784, P, settings(name)).eval()
+    x = method.deliver(method(scale * torch.randn(32, 784)))
+    assert x.shape == (32, 28, 28)
+    assert P.contains(x).all()
+
+
+def test_constrained_is_inside_with_no_tolerance_at_all(images):
+    method = methods.build("constrained", 784, P, settings("constrained")).eval()
+    assert P.contains_exactly(method(images.test[:200].flatten(1))).all()
+
+
+@pytest.mark.parametrize("name", [name for name in FULL_SIZE if name != "optimum"])
+def test_every_method_has_gradients_for_all_of_its_parameters(name, images):
+    torch.manual_seed(0)
+    task = projection.build(settings(name), images.validation[:64])
+    task.train()(images.train[:64]).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in task.parameters())
+
+
+def test_the_optimum_is_the_papers_lower_bound(images):
+    task = projection.build(settings("optimum"), images.validation)
+    with torch.no_grad():
+        assert task.evaluate()["val_loss"] == pytest.approx(0.35555, abs=5e-6)
+
+
+def test_an_identity_start_begins_within_one_percent_of_the_optimum(images):
+    task = projection.build(settings("constrained", start="identity"), images.validation).eval()
+    with torch.no_grad():
+        assert task.evaluate()["val_loss"] == pytest.approx(0.3582, abs=1e-4)
+
+
+def test_the_papers_box_waits_in_training_and_holds_at_evaluation():
+    torch.manual_seed(0)
+    method = methods.build("paper", 784, P, ProjectionSettings(method="paper", box_delay=2))
+    torch.nn.init.normal_(method.layer.linear.weight)
+    features = torch.randn(64, 784)
+    method.epoch_begins(2)
+    assert method.train()(features).abs().max() > 1.1
+    assert P.contains(method.eval()(features)).all()
+    method.epoch_begins(3)
+    assert P.contains(method.train()(features)).all()
+
+
+def test_a_penalty_is_zero_inside_the_set_and_grows_outside():
+    method = methods.build("penalty", 784, P, settings("penalty"))
+    inside = torch.as_tensor(P.sample(4, seed=0)).float()
+    fit = torch.nn.functional.mse_loss
+    assert method.training_loss(inside, inside, fit) == pytest.approx(0, abs=1e-9)
+    assert method.training_loss(2 - inside, 2 - inside, fit) > 1
+
+
+def test_multipliers_grow_while_something_is_violated():
+    method = methods.build("lagrangian", 784, P, settings("lagrangian"))
+    x = torch.ones(4, 28, 28)
+    method.train().training_loss(x, x, torch.nn.functional.mse_loss)
+    assert (method.row_multipliers > 0).sum() == 8  # the dark tiles
+
+
+def test_a_large_set_is_refused_by_optnet_with_the_study_to_use():
+    with pytest.raises(ValueError, match="run the study optnet"):
+        methods.build("optnet", 784, P, settings("optnet"))
+
+
+def test_a_constrained_decoder_gives_images_of_the_set_for_every_latent_point(images):
+    for name in ("paper", "constrained"):
+        task = vae.build(VaeSettings(method=name, box_delay=0), images.validation[:8]).eval()
+        assert P.contains(task.generate(10 * torch.randn(64, 2))).all()
+
+
+def test_the_divergence_is_zero_for_the_prior_itself():
+    assert vae.divergence(torch.zeros(3, 2), torch.zeros(3, 2)).tolist() == [0, 0, 0]
+
+
+def test_a_vae_run_judges_its_samples(tmp_path, monkeypatch):
+    monkeypatch.setattr(vae, "PRIOR_SAMPLES", 300)
+    assert cli.main(["run", "vae", "--method", "constrained", "--out", str(tmp_path), *SMALL]) == 0
+    summary = read_json(tmp_path / "vae/constrained/seed-0/summary.json")
+    assert summary["inside_exactly"] == 1
+    assert {"test_elbo", "plain_accuracy", "plain_score", "inside_accuracy"} <= set(summary)
+
+
+@pytest.mark.parametrize(
+    ("study", "method"),
+    [
+        ("simplex", "softmax"),
+        ("simplex", "projection"),
+        ("vertices", "vertices-softmax"),
+        ("vertices", "shrink"),
+        ("shapes", "constrained"),
+        ("classifiers", "ttp"),
+    ],
+)
+def test_each_small_study_runs_and_is_inside(tmp_path, study, method):
+    options = [*SMALL[2:], "--dimension", "4"] if study == "vertices" else SMALL[2:]
+    assert cli.main(["run", study, "--method", method, "--out", str(tmp_path), *options]) == 0
+    assert read_json(tmp_path / study / method / "seed-0" / "summary.json")["violation"] < 1e-5
+
+
+def test_optnet_agrees_with_our_projection():
+    pytest.importorskip("qpth")
+    from experiments.methods.optnet import QuadraticProgram
+
+    small = rh.checkerboard((8, 8), tiles=(4, 4)) & rh.box(-1, 1)
+    u = torch.randn(5, 8, 8, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(QuadraticProgram(small)(u), rh.project(small, u), atol=1e-4, rtol=0)
+
+
+def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():
+    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1e-4)
+    schedule = Schedule(optimizer, "plateau", 100)
+    for _ in range(6):
+        schedule.after_epoch(1.0)
+        assert schedule.rate() == 1e-4
+    schedule.after_epoch(1.0)
+    assert schedule.rate() == pytest.approx(1e-5)
+
+
+def test_the_cosine_schedule_ends_at_zero():
+    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = Schedule(optimizer, "cosine", 50)
+    rates = []
+    for _ in range(50):
+        rates.append(schedule.rate())
+        schedule.after_step()
+    assert max(rates) == 1.0
+    assert schedule.rate() == pytest.approx(0, abs=1e-12)

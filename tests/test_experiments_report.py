@@ -1,0 +1,135 @@
+"""The report: from saved results alone, self-contained, and honest about what is not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from experiments import cli, plan, progress
+from experiments.errors import ResultsError
+from experiments.report import make
+from experiments.report.collect import collect
+from experiments.report.figures import mosaic
+from experiments.settings import ProjectionSettings, TimingSettings, VaeSettings, as_dict
+
+
+def write_run(folder, study, settings, lines, summary, pictures=None):
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps({"study": study, **as_dict(settings)}))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "summary.json").write_text(json.dumps(summary))
+    if pictures:
+        save_file(pictures, folder / "samples.safetensors")
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two seeds of a projection run, one VAE run, one timing run, as a study would leave them."""
+    for seed in range(2):
+        lines = [{"epoch": e, "val_loss": 0.4 - 0.01 * e - 0.001 * seed, "seconds": 2.0 * e} for e in (1, 2, 3)]
+        summary = {"violation": 0.0, "inside": 1.0, "inside_exactly": 1.0}
+        pictures = {"image": torch.rand(10, 28, 28), "x": torch.rand(10, 28, 28)}
+        where = tmp_path / "projection" / "constrained" / f"seed-{seed}"
+        write_run(where, "projection", ProjectionSettings(seed=seed, epochs=3), lines, summary, pictures)
+    vae = {"test_elbo": -80.0, "inside_exactly": 1.0, "inside": 1.0, "plain_accuracy": 0.5, "plain_score": 3.0}
+    vae |= {"inside_accuracy": 0.6, "inside_score": 4.0}
+    lines = [{"epoch": 1, "val_loss": 80.0, "seconds": 3.0}]
+    pictures = {"sample": torch.rand(64, 28, 28), "grid": torch.rand(144, 28, 28)}
+    write_run(tmp_path / "vae" / "ttp" / "seed-0", "vae", VaeSettings(method="ttp"), lines, vae, pictures)
+    lines = [
+        {"epoch": 0, "model": "projection", "method": name, "label": label, "seconds": seconds}
+        for name, label, seconds in (
+            ("unconstrained", "unconstrained", [1.0, 1.0]),
+            ("constrained", "constrained", [1.1, 1.1]),
+            ("ttp", "ttp, OSQP loop", [550.0]),
+        )
+    ]
+    machine = {"conversion_seconds": 0.02, "threads": 1, "torch": "2.13", "processor": "a processor"}
+    write_run(tmp_path / "timing" / "all" / "seed-0", "timing", TimingSettings(), lines, machine)
+    return tmp_path
+
+
+def test_the_page_is_one_file_with_its_pictures_inside(results):
+    page = make(results).read_text()
+    assert page.count("data:image/png;base64,") == 6
+    assert not re.search(r"src='(?!data:)", page)
+
+
+def test_the_gap_is_the_best_epoch_averaged_over_the_seeds(results):
+    make(results)
+    text = (results / "report.md").read_text()
+    assert "3.92 ± 0.20 %" in text  # (0.37 and 0.369) over 0.355553
+
+
+def test_times_are_compared_with_the_network_and_with_the_loop_and_with_the_paper(results):
+    make(results)
+    row = next(
+        line for line in (results / "report.md").read_text().splitlines() if "| projection | constrained" in line
+    )
+    assert "| 1.10 | 500x |" in row
+    assert "82 ± 1 s" in (results / "report.md").read_text()
+
+
+def test_markdown_names_figures_that_exist(results):
+    make(results)
+    named = re.findall(r"\((figures/[^)]+)\)", (results / "report.md").read_text())
+    assert named
+    assert all((results / name).read_bytes().startswith(b"\x89PNG") for name in named)
+
+
+def test_seeds_are_grouped_and_other_settings_are_told_apart(results):
+    other = ProjectionSettings(epochs=3, box_delay=0)
+    lines = [{"epoch": 1, "val_loss": 0.5, "seconds": 1.0}]
+    write_run(results / "projection" / "other" / "seed-0", "projection", other, lines, {"violation": 0.0, "inside": 1})
+    groups = collect(results)["projection"]
+    assert sorted((g.label, g.runs) for g in groups) == [
+        ("constrained, box after 25 epochs", 2),
+        ("constrained, box from the start", 1),
+    ]
+
+
+def test_a_folder_without_results_is_refused(tmp_path, capsys):
+    with pytest.raises(ResultsError, match="no results below"):
+        make(tmp_path)
+    assert cli.main(["report", "--out", str(tmp_path)]) == 2
+    assert "run a study first" in capsys.readouterr().err
+
+
+def test_published_numbers_carry_their_settings(results, tmp_path):
+    assert cli.main(["publish", "--out", str(results), "--to", str(tmp_path / "published")]) == 0
+    group = json.loads((tmp_path / "published" / "projection.json").read_text())["groups"][0]
+    assert group["runs"] == 2
+    assert group["settings"]["learning_rate"] == 1e-4
+    assert group["gap_percent"]["mean"] == pytest.approx(3.92, abs=0.01)
+
+
+def test_a_mosaic_keeps_the_order_of_its_pictures():
+    pictures = np.stack([np.full((2, 2), k) for k in range(4)])
+    assert mosaic(pictures, 2)[::3, ::3].tolist() == [[0, 1], [2, 3]]
+
+
+def test_the_plans_name_every_run_once():
+    for jobs in (list(plan.demo()), list(plan.reproduce(2))):
+        names = [(job.study, job.name) for job in jobs]
+        assert len(names) == len(set(names))
+
+
+def test_a_bar_shows_share_and_note_and_writes_a_line_each_tenth():
+    stream = io.StringIO()
+    with progress.Bar(100, "work", stream=stream) as bar:
+        for _ in range(100):
+            bar.advance(1, note="loss 0.5")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 10
+    assert "100/100" in lines[-1]
+    assert lines[-1].endswith("loss 0.5")
+
+
+def test_time_is_written_as_a_person_reads_it():
+    assert [progress.clock(s) for s in (5, 65, 7300)] == ["5s", "1m05s", "2h01m"]
