@@ -50,14 +50,23 @@ class Call:
         self.fallback = torch.zeros(n, dtype=torch.bool, device=x.device)
         self.empty = torch.zeros(n, dtype=torch.bool, device=x.device)
         for k, part in enumerate(self.parts):
-            y, rhs = part.to_standard(part.gather(x)), part.rhs(given, n, x.device)
-            warm = None if self.warm is None else (self.warm[k].active, self.warm[k].state)
-            found = part.way.solve(y, rhs, warm)
-            if bool(found.status.any()):
-                self._solve_again(part, y, rhs, found)
-            part.scatter(part.to_plain(found.z), out)
+            rhs = part.rhs(given, n, x.device)
+            found = part.way.solve_in_place(x, part.index, rhs, out)
+            if found is None or bool(found.status.any()):
+                found = self._solve(part, k, x, rhs, out)
             self.found.append(found)
         return out
+
+    def _solve(self, part: Part, k: int, x: Tensor, rhs: Rhs, out: Tensor) -> Found:
+        """Blocks gathered, solved, solved again where they must be, and written to ``out``."""
+        y = part.to_standard(part.gather(x))
+        warm = None if self.warm is None else (self.warm[k].active, self.warm[k].state)
+        found = part.way.solve(y, rhs, warm)
+        if bool(found.status.any()):
+            self._solve_again(part, y, rhs, found)
+        part.scatter(part.to_plain(found.z), out)
+        found.z = found.z[:0]  # not needed any more
+        return found
 
     def _solve_again(self, part: Part, y: Tensor, rhs: Rhs, found: Found) -> None:
         """Fill in what the first solver did not answer, or raise with the names of the samples."""

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rayhull.projection.dual import largest_eigenvalue
 from rayhull.projection.problem import Problem, Rhs
 from rayhull.rows import Array
 
-PIVOTS, EXACT_STEPS = 16, 20  # block pivoting gives up after 16 steps; the exact method after 20 (M + d)
+PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
 
 
 @cache
@@ -39,6 +40,18 @@ def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
     edges = np.linspace(0, n, threads + 1).astype(int).tolist()
     for done in [_pool(threads).submit(run, a, b) for a, b in pairwise(edges)]:
         done.result()
+
+
+def shift(y: Tensor, index: Tensor, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals and steps of the blocks."""
+    from rayhull.projection._kernels.shift import shift_range
+
+    n, blocks = len(y), len(y) * len(index)
+    shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
+    given = [v.numpy() for v in (y, index)] + [a] + [v.contiguous().numpy() for v in (rhs.c, rhs.lower, rhs.upper)]
+    made = (out.numpy(), shifts, residual, steps)
+    spread(lambda start, stop: shift_range(start, stop, *given, equality, *made), n, least=max(1, 4096 // y.shape[1]))
+    return torch.from_numpy(shifts), torch.from_numpy(residual), torch.from_numpy(steps)
 
 
 def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
@@ -65,6 +78,10 @@ class Rows:
             self.rows = (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
         pattern = abs(rows)
         self.overlap = _first_in_row(pattern @ pattern.T, count)
+        width = float((np.arange(count) - self.overlap).mean()) if count else 0.0
+        self.banded = width <= max(4.0, 0.05 * count)  # a step is cheap and a gradient tells little: no first guess
+        self.gradient_steps = 0 if self.banded else (10 if count * d <= 10_000 else 20)
+        self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
         self.problem = problem
 
     def solve(self, y: Tensor, rhs: Rhs, warm: tuple[Tensor, Tensor] | None) -> tuple[Tensor, ...]:
@@ -80,9 +97,10 @@ class Rows:
         else:
             active, state = (v.cpu().numpy().copy() for v in warm)
         c, lower, upper, points = (np.ascontiguousarray(v.cpu().numpy()) for v in (rhs.c, rhs.lower, rhs.upper, y))
-        most = (PIVOTS, EXACT_STEPS * (count + d) + 100)
+        steps_first = self.gradient_steps if warm is None else 0
+        how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
         fixed = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper, points)
-        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, most), n)
+        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, how), n)
         return tuple(torch.from_numpy(v) for v in (x, lam, steps, status))
 
     def multipliers(self, q: Tensor, active: Tensor, state: Tensor) -> Tensor:

@@ -30,18 +30,18 @@ def largest_eigenvalue(problem: Problem) -> float:
     return float(eigsh(problem.rows @ problem.rows.T, 1, return_eigenvectors=False, tol=1e-3)[0]) * 1.01
 
 
-def solve(way: Way, y: Tensor, rhs: Rhs) -> tuple[Tensor, Tensor, Tensor]:
+def solve(way: Way, y: Tensor, rhs: Rhs, step: float) -> tuple[Tensor, Tensor, Tensor]:
     """Points, multipliers and steps; samples go in chunks that fit in memory."""
     count = max(len(way.problem.rhs), 1)
     size = max(1, CHUNK // (count * max(count, way.problem.d)))
     chunks = torch.split(torch.arange(len(y), device=y.device), size)
-    parts = [_solve_chunk(way, y[chunk], rhs.take(chunk)) for chunk in chunks]
+    parts = [_solve_chunk(way, y[chunk], rhs.take(chunk), step) for chunk in chunks]
     z, lam, steps = zip(*parts, strict=True)
     return torch.cat(z), torch.cat(lam), torch.cat(steps)
 
 
-def _solve_chunk(way: Way, y: Tensor, rhs: Rhs) -> tuple[Tensor, Tensor, Tensor]:
-    lam = _accelerate(way, y, rhs, WARM)
+def _solve_chunk(way: Way, y: Tensor, rhs: Rhs, step: float) -> tuple[Tensor, Tensor, Tensor]:
+    lam = _accelerate(way, y, rhs, WARM, step)
     z = torch.clamp(y - way.combine(lam), rhs.lower, rhs.upper)
     steps = torch.full((len(y),), WARM, device=y.device)
     left = torch.arange(len(y), device=y.device)
@@ -59,9 +59,19 @@ def _solve_chunk(way: Way, y: Tensor, rhs: Rhs) -> tuple[Tensor, Tensor, Tensor]
     return z, lam, steps
 
 
-def _accelerate(way: Way, y: Tensor, rhs: Rhs, steps: int) -> Tensor:
+def guess(way: Way, y: Tensor, rhs: Rhs, steps: int, step: float) -> tuple[Tensor, Tensor]:
+    """Which rows and bounds push, guessed by a few gradient steps in float32: only a start for the exact methods."""
+    short = Rhs(rhs.c.float(), rhs.lower.float(), rhs.upper.float())
+    lam = _accelerate(way, y.float(), short, steps, step)
+    v = y.float() - way.combine(lam)
+    active = lam > 0
+    active[:, way.problem.m :] = True
+    return active, (v > short.upper).to(torch.int8) - (v < short.lower).to(torch.int8)
+
+
+def _accelerate(way: Way, y: Tensor, rhs: Rhs, steps: int, step: float) -> Tensor:
     """FISTA on the dual with a restart for each sample whose momentum points uphill."""
-    m, step = way.problem.m, 1 / getattr(way, "speed", 1.0)
+    m = way.problem.m
     lam = y.new_zeros((len(y), len(way.problem.rhs)))
     point, t = lam, y.new_ones((len(y), 1))
     for _ in range(steps):

@@ -11,6 +11,8 @@ from rayhull.projection import compiled, dual
 from rayhull.projection.problem import EMPTY, UNSOLVED, Found, Problem, Rhs
 from rayhull.projection.way import Way, refuse_crossed
 
+BATCH = 8  # from here on the first guess of large problems is made for all samples at once, by matrix products
+
 
 class ActiveSet(Way):
     """Which rows and bounds push, guessed and corrected, one sample at a time: exact to rounding."""
@@ -22,7 +24,10 @@ class ActiveSet(Way):
         return compiled.available()
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        z, lam, steps, status = (v.to(y.device) for v in self.compiled_rows.solve(y, rhs, warm))
+        rows = self.compiled_rows
+        if warm is None and len(y) >= BATCH and rows.gradient_steps > 10:
+            warm = dual.guess(self, y, rhs, rows.gradient_steps, rows.step)
+        z, lam, steps, status = (v.to(y.device) for v in rows.solve(y, rhs, warm))
         found = self.found(y, rhs, z, lam, steps)
         found.status = torch.where((status == EMPTY) & (found.status == UNSOLVED), EMPTY, found.status)
         refuse_crossed(found, rhs)
@@ -43,7 +48,7 @@ class DualNewton(Way):
         return True
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        z, lam, steps = dual.solve(self, y, rhs)
+        z, lam, steps = dual.solve(self, y, rhs, 1 / self.speed)
         found = self.found(y, rhs, z, lam, steps)
         refuse_crossed(found, rhs)
         return found

@@ -43,7 +43,7 @@ class Projector:
         P = self.polyhedron
         batch, flat = _flat_points(P, x)
         sides = [_flat_side(P, name, given.get(name), batch, flat) for name in ("b", "b_eq", "lower", "upper")]
-        if warm is not None and len(warm[0].z) != len(flat) * self.parts[0].count:
+        if warm is not None and len(warm[0].residual) != len(flat) * self.parts[0].count:
             warm = None  # other samples than last time
         call = Call(self.parts, self.infeasible, warm)
         z: Tensor = Nearest.apply(call, flat, *sides)  # type: ignore[no-untyped-call]

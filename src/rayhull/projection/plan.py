@@ -50,7 +50,7 @@ class Part:
 
     def __init__(self, way: Way, index: Array, inequalities: Array, equalities: Array) -> None:
         self.way = way
-        self.index = torch.as_tensor(index)  # (count, size)
+        self.index = torch.as_tensor(np.ascontiguousarray(index))  # (count, size)
         self.inequalities = torch.as_tensor(inequalities)  # (count, m) among P.inequalities
         self.equalities = torch.as_tensor(equalities)  # (count, M - m) among P.equalities
         problem = way.problem

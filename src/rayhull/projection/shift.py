@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.projection.problem import EMPTY, Found, Problem, Rhs
-from rayhull.projection.way import Way, refuse_crossed
+from rayhull.projection import compiled
+from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.way import ACCEPT, Way, refuse_crossed
 
 STEPS = 120
 
@@ -32,16 +34,49 @@ class ClippedShift(Way):
         t, steps = _root(y, a, c, rhs, equality=self.problem.m == 0)
         z, t = _refine(y, a, c, rhs, t)
         found = self.found(y, rhs, z, t[:, None], steps)
-        if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
-            found.status[_out_of_reach(a, c, rhs, self.problem.m == 0)] = EMPTY
-            refuse_crossed(found, rhs)
+        self._mark_empty(found, rhs)
         return found
+
+    def solve_in_place(self, x: Tensor, index: Tensor, rhs: Rhs, out: Tensor) -> Found | None:
+        """The same for blocks read from and written to their places in the samples; None where no kernel serves."""
+        fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and self.problem.root is None
+        if not fits or not compiled.available():
+            return None
+        x, equality = x.contiguous(), self.problem.m == 0
+        t, residual, steps = compiled.shift(x, index, self.problem.dense[0], rhs, equality, out)
+        status = torch.where(residual <= ACCEPT, SOLVED, UNSOLVED)
+        found = ShiftFound(x, index, rhs, self.dense_rows(t)[0], t, residual=residual, steps=steps, status=status)
+        self._mark_empty(found, rhs)
+        return found
+
+    def _mark_empty(self, found: Found, rhs: Rhs) -> None:
+        if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
+            a = torch.as_tensor(self.problem.dense[0], device=rhs.c.device)
+            found.status[_out_of_reach(a, rhs.c[:, 0], rhs, self.problem.m == 0)] = EMPTY
+            refuse_crossed(found, rhs)
 
     def multipliers(self, q: Tensor, found: Found) -> Tensor:
         squares = torch.as_tensor(self.problem.dense[0] ** 2, device=q.device)
         slope = (found.state == 0).to(q.dtype) @ squares
         push = found.active[:, 0] & (slope > 0)
         return torch.where(push, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
+
+
+class ShiftFound(Found):
+    """Answers written in place: which bounds push is worked out from x and t when a derivative asks."""
+
+    def __init__(self, x: Tensor, index: Tensor, rhs: Rhs, a: Tensor, t: Tensor, **judged: Tensor) -> None:
+        self.x, self.index, self.rhs, self.a, self.t = x, index, rhs, a, t
+        self.residual, self.steps, self.status = judged["residual"], judged["steps"], judged["status"]
+
+    @property
+    def active(self) -> Tensor:  # type: ignore[override]
+        return (self.t != 0)[:, None]
+
+    @cached_property
+    def state(self) -> Tensor:  # type: ignore[override]
+        v = self.x[:, self.index].reshape(len(self.t), -1) - self.t[:, None] * self.a
+        return (v > self.rhs.upper).to(torch.int8) - (v < self.rhs.lower).to(torch.int8)
 
 
 def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Tensor, Tensor]:
@@ -65,7 +100,7 @@ def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Te
             done |= (t == 0) & (excess <= 0)
         if bool(done.all()):
             break
-        slope = ((v == z).to(y.dtype)) @ (a * a)
+        slope = ((v > rhs.lower) & (v < rhs.upper)).to(y.dtype) @ (a * a)
         low, high = torch.where(excess > 0, t, low), torch.where(excess < 0, t, high)
         newton = t + excess / slope
         middle = torch.where(low.isfinite() & high.isfinite(), (low + high) / 2, t + excess.sign() * stride)
@@ -80,7 +115,7 @@ def _refine(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, t: Tensor) -> tuple[Tenso
     """Meet the row to the rounding of z, where y - t a left the rounding of a much larger y."""
     v = y - t[:, None] * a
     z = torch.clamp(v, rhs.lower, rhs.upper)
-    free = (v == z).to(y.dtype)
+    free = ((v > rhs.lower) & (v < rhs.upper)).to(y.dtype)
     slope = (free @ (a * a)).clamp_min(torch.finfo(y.dtype).tiny)
     for _ in range(2):
         step = torch.where((t != 0) & (free.sum(1) > 0), (z @ a - c) / slope, 0.0)

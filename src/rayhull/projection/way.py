@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -31,7 +32,7 @@ class Way:
         self.problem = problem
         rows = problem.rows
         self.sparse = rows.nnz < 0.05 * rows.shape[0] * rows.shape[1]
-        self._rows: dict[torch.device, tuple[Tensor, Tensor]] = {}
+        self._rows: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
     @classmethod
     def fits(cls, problem: Problem) -> bool:
@@ -41,6 +42,10 @@ class Way:
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         """Nearest points. Shape: y (N, d) float64 in standard form."""
         raise NotImplementedError
+
+    def solve_in_place(self, x: Tensor, index: Tensor, rhs: Rhs, out: Tensor) -> Found | None:
+        """The same for blocks read from and written to their places in the samples; None where no kernel serves."""
+        return None
 
     def multipliers(self, q: Tensor, found: Found) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the free coordinates. Shape: (N, M)."""
@@ -56,9 +61,10 @@ class Way:
 
     def _matrices(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """G and its transpose on the device of ``like``, sparse where that pays."""
-        if like.device not in self._rows:
-            self._rows[like.device] = _matrices(self.problem, like.device, self.sparse)
-        return self._rows[like.device]
+        key = like.device, like.dtype
+        if key not in self._rows:
+            self._rows[key] = _matrices(self.problem, like, self.sparse)
+        return self._rows[key]
 
     def dense_rows(self, like: Tensor) -> Tensor:
         """G (M, d), dense, on the device of ``like``."""
@@ -136,13 +142,16 @@ def refuse_crossed(found: Found, rhs: Rhs) -> None:
         found.status[(rhs.lower > rhs.upper).any(1)] = EMPTY
 
 
-def _matrices(problem: Problem, device: torch.device, sparse: bool) -> tuple[Tensor, Tensor]:
+def _matrices(problem: Problem, like: Tensor, sparse: bool) -> tuple[Tensor, Tensor]:
+    device = like.device
     if not sparse:
-        dense = torch.as_tensor(problem.dense, dtype=torch.float64, device=device)
+        dense = torch.as_tensor(problem.dense, dtype=like.dtype, device=device)
         return dense, dense.mT.contiguous()
     parts = []
     for rows in (problem.rows, problem.rows.T.tocsr()):
         indptr, indices = (torch.as_tensor(v.astype(np.int64), device=device) for v in (rows.indptr, rows.indices))
-        data = torch.as_tensor(rows.data, device=device)
-        parts.append(torch.sparse_csr_tensor(indptr, indices, data, rows.shape, check_invariants=False))
+        data = torch.as_tensor(rows.data, dtype=like.dtype, device=device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
+            parts.append(torch.sparse_csr_tensor(indptr, indices, data, rows.shape, check_invariants=False))
     return parts[0], parts[1]

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from rayhull.projection._kernels.factor import append, fill_envelope, rank_one, remove
-from rayhull.projection._kernels.pivot import EPS, SLACK, solve_guess
+from rayhull.projection._kernels.pivot import EPS, SLACK, polish, solve_guess
 from rayhull.projection._kernels.rows import OPTIONS, add_row, entry, row_dot, solve_lower, solve_upper
 
 DONE, LIMIT, EMPTY = 0, 1, 2
@@ -82,6 +82,7 @@ def settle(rows, overlap, c, m, lower, upper, y, active, state, lam, v, x, work)
                 state[j] = 0
                 dropped += 1
         if dropped == 0:
+            polish(rows, c, y, active, state, lam, v, x, work)
             return rounds
 
 

@@ -1,0 +1,92 @@
+"""One row and bounds, block by block, read from and written to their places in the samples."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rayhull.projection._kernels.rows import OPTIONS
+
+MOST = 120
+ULP = 2.2e-16
+
+
+@njit(**OPTIONS)
+def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, residual, steps):  # type: ignore[no-untyped-def]
+    """Fill samples start .. stop - 1 of x, and the shift t, residual and steps of each of their blocks."""
+    count, size = index.shape
+    v, z = np.empty(size), np.empty(size)
+    reach = np.abs(a).sum()
+    for n in range(start, stop):
+        for b in range(count):
+            s = n * count + b
+            low, high = lower[s if len(lower) > 1 else 0], upper[s if len(upper) > 1 else 0]
+            rhs = c[s if len(c) > 1 else 0, 0]
+            for j in range(size):
+                v[j] = y[n, index[b, j]]
+            total, slope = _clipped(v, a, 0.0, low, high, z)
+            t, used, error = 0.0, 0, 0.0
+            if total > rhs or (equality and total < rhs):
+                t, used, error = _root(v, a, rhs, low, high, equality, total - rhs, slope, reach, z)
+            for j in range(size):
+                x[n, index[b, j]] = z[j]
+            shifts[s], residual[s], steps[s] = t, error, used
+
+
+@njit(**OPTIONS)
+def _clipped(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
+    """z = clip(v - t a), a·z, and the slope Σ a² over the coordinates strictly inside their bounds."""
+    total, slope = 0.0, 0.0
+    for j in range(len(v)):
+        u = v[j] - t * a[j]
+        w = min(max(u, low[j]), high[j])
+        z[j] = w
+        total += a[j] * w
+        slope += a[j] * a[j] if low[j] < u and u < high[j] else 0.0
+    return total, slope
+
+
+@njit(**OPTIONS)
+def _root(v, a, rhs, low, high, equality, excess, slope, reach, z):  # type: ignore[no-untyped-def]
+    """t with a·clip(v - t a) = rhs: Newton steps, halved or stretched where they leave the bracket."""
+    largest, start = 0.0, 0.0
+    for j in range(len(v)):
+        largest, start = max(largest, abs(v[j])), max(start, abs(z[j]))
+    goal = 2 * ULP * (reach * start + abs(rhs) + largest)
+    left, right = -np.inf if equality else 0.0, np.inf
+    t, stride = 0.0, largest + start + abs(rhs)
+    used = 0
+    while abs(excess) > goal and used < MOST:
+        used += 1
+        if excess > 0:
+            left = t
+        else:
+            right = t
+        new = t + excess / slope if slope > 0.0 else np.inf
+        if not (left < new and new < right) or new == np.inf:
+            if left > -np.inf and right < np.inf:
+                new = 0.5 * (left + right)
+            else:
+                new = t + stride if excess > 0 else t - stride
+                stride *= 4
+        t = new
+        total, slope = _clipped(v, a, t, low, high, z)
+        excess = total - rhs
+    return t, used, _refine(v, a, t, rhs, low, high, excess, slope, reach, z)
+
+
+@njit(**OPTIONS)
+def _refine(v, a, t, rhs, low, high, excess, slope, reach, z):  # type: ignore[no-untyped-def]
+    """Meet the row to the rounding of z, which may be far below that of v; returns the relative error."""
+    size = 0.0
+    for j in range(len(v)):
+        size = max(size, abs(z[j]))
+    terms = max(size, abs(rhs), 1e-300)
+    if abs(excess) > ULP * (reach * size + abs(rhs)) and slope > 0.0:
+        step, excess = excess / slope, -rhs
+        for j in range(len(v)):
+            u = v[j] - t * a[j]
+            if low[j] < u and u < high[j]:
+                z[j] = min(max(z[j] - step * a[j], low[j]), high[j])
+            excess += a[j] * z[j]
+    return abs(excess) / terms
