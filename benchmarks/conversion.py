@@ -1,8 +1,10 @@
 """Inequalities to generators: ours beside cddlib (floats), PPL, PPLite and Normaliz.
 
-Every engine gets the same integer (or float) rows A of {A x <= 0} and gives back rays and lines as arrays; our time
-includes splitting, verification and the lift, without any cache. A run that takes longer than the limit is killed and
-shown as such; a wrong number of rays or lines is shown as wrong. Writes results/conversion.{json,md,svg}.
+Every engine gets the same rows A (and b) as arrays and gives back rays (or vertices) and lines as arrays; our time
+includes splitting, verification and the lift, without any cache, with the compiled kernels loaded (a process that
+converts only small sets never loads them; see "load kernels" in the JSON). One thread each. A run that takes longer
+than the limit is killed and shown as such; a wrong number of rays or lines is shown as wrong. Writes
+results/conversion.{json,md,svg}.
 
     python -m benchmarks.conversion [--rounds 3] [--limit 60] [--cases NAME ...]
 """
@@ -10,9 +12,9 @@ shown as such; a wrong number of rays or lines is shown as wrong. Writes results
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -23,41 +25,18 @@ from typing import Any
 
 import numpy as np
 
+import rayhull as rh
 from benchmarks import harness
 from rayhull.conversion.engines import ENGINES
+from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
 OURS, FLOAT_CDD = "rayhull", "cdd float"
 ALL = (OURS, FLOAT_CDD, "ppl", "pplite", "normaliz")
 
 
-# -- the cones {A x <= 0}, each with the counts (lines, rays) that are known ------------------------------------------
+# -- the sets {x : A x <= b}, with the number of lines and of rays (or vertices) where known -----------------------------
 
-
-def cross_polytope(n: int) -> np.ndarray:
-    return np.array([(-1, *s) for s in itertools.product((1, -1), repeat=n)])
-
-
-def cube(n: int) -> np.ndarray:
-    rows = np.concatenate([np.eye(n, dtype=int), -np.eye(n, dtype=int)])
-    return np.concatenate([np.full((2 * n, 1), -1), rows], axis=1)
-
-
-def cyclic(n: int, d: int) -> np.ndarray:
-    t = np.arange(n) - n // 2
-    return -np.stack([t**j for j in range(d + 1)], axis=1)
-
-
-def metric(n: int) -> np.ndarray:
-    place = {frozenset(p): i for i, p in enumerate(itertools.combinations(range(n), 2))}
-    rows = []
-    for triple in itertools.combinations(range(n), 3):
-        edges = [place[frozenset(p)] for p in itertools.combinations(triple, 2)]
-        for long in edges:
-            row = np.zeros(len(place), int)
-            row[edges] = -1
-            row[long] = 1
-            rows.append(row)
-    return np.array(rows)
+Case = tuple[np.ndarray, np.ndarray | None]  # b = None: a cone
 
 
 def random_cone(m: int, d: int, *, integers: bool, seed: int = 0) -> np.ndarray:
@@ -86,77 +65,96 @@ def hidden_blocks() -> np.ndarray:
     return A @ mix
 
 
-def ready_made(make: Callable[[Any], Any]) -> np.ndarray:
-    import rayhull
+def stated(P: rh.Polyhedron) -> Case:
+    """A and b of a set of inequalities alone, dense."""
+    A = P.A.toarray() if hasattr(P.A, "toarray") else P.A
+    return A, None if P.is_cone else P.b
 
-    return make(rayhull).A.toarray()
+
+def cube(d: int) -> Case:
+    return np.concatenate([np.eye(d, dtype=int), -np.eye(d, dtype=int)]), np.ones(2 * d, int)
 
 
-CASES: dict[str, tuple[Callable[[], np.ndarray], tuple[int, int] | None]] = {
-    "checkerboard 16x784": (lambda: ready_made(lambda rh: rh.checkerboard()), (768, 16)),
-    "windows 40x784": (lambda: ready_made(lambda rh: rh.windows((28, 28), 8, 5)), (760, 250)),
-    "monotone 784": (lambda: ready_made(lambda rh: rh.monotone(784)), (1, 783)),
-    "grid 6x6": (lambda: ready_made(lambda rh: rh.ordered(None, (6, 6))), (1, math.comb(12, 6) - 2)),
-    "grid 8x8": (lambda: ready_made(lambda rh: rh.ordered(None, (8, 8))), (1, math.comb(16, 8) - 2)),
+CASES: dict[str, tuple[Callable[[], Case], tuple[int, int] | None]] = {
+    "checkerboard 16x784": (lambda: stated(rh.checkerboard()), (768, 16)),
+    "windows 40x784": (lambda: stated(rh.windows((28, 28), 8, 5)), (760, 250)),
+    "monotone 784": (lambda: stated(rh.monotone(784)), (1, 783)),
+    "grid 6x6": (lambda: stated(rh.ordered(None, (6, 6))), (1, math.comb(12, 6) - 2)),
+    "grid 8x8": (lambda: stated(rh.ordered(None, (8, 8))), (1, math.comb(16, 8) - 2)),
     "cube 10": (lambda: cube(10), (0, 2**10)),
     "cube 14": (lambda: cube(14), (0, 2**14)),
-    "metric cone 6": (lambda: metric(6), (0, 296)),
-    "metric cone 7": (lambda: metric(7), (0, 55226)),
-    "gaussian 40x12": (lambda: random_cone(40, 12, integers=False), None),
-    "random integers 40x12": (lambda: random_cone(40, 12, integers=True), None),
-    "cross-polytope 8": (lambda: cross_polytope(8), (0, 16)),
-    "cross-polytope 10": (lambda: cross_polytope(10), (0, 20)),
-    "cyclic 20,8": (lambda: cyclic(20, 8), (0, 2275)),
-    "cyclic 30,8": (lambda: cyclic(30, 8), (0, 17250)),
-    "redundant 55x8": (redundant, None),
-    "hidden blocks 72x36": (hidden_blocks, None),
+    "metric cone 6": (lambda: stated(metric_cone(6)), (0, 296)),
+    "metric cone 7": (lambda: stated(metric_cone(7)), (0, 55226)),
+    "gaussian 40x12": (lambda: (random_cone(40, 12, integers=False), None), None),
+    "random integers 40x12": (lambda: (random_cone(40, 12, integers=True), None), None),
+    "cross-polytope 8": (lambda: stated(cross_polytope(8)), (0, 16)),
+    "cross-polytope 10": (lambda: stated(cross_polytope(10)), (0, 20)),
+    "cyclic 20,8": (lambda: stated(cyclic_cone(20, 8)), (0, 2275)),
+    "cyclic 30,8": (lambda: stated(cyclic_cone(30, 8)), (0, 17250)),
+    "redundant 55x8": (lambda: (redundant(), None), None),
+    "hidden blocks 72x36": (lambda: (hidden_blocks(), None), None),
 }
 
 
 # -- the engines, array in to arrays out ------------------------------------------------------------------------------
 
 
-def run_ours(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    import rayhull as rh
-
-    G = rh.convert(rh.Polyhedron(A), cache=False, max_generators=None)
-    return G.rays, G.lines
+def run_ours(A: np.ndarray, b: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    G = rh.convert(rh.Polyhedron(A, b), cache=False, max_generators=None)
+    return G.rays if b is None else np.concatenate([G.vertices, G.rays]), G.lines
 
 
-def run_cdd_float(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cone_rows(A: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """Rows M of the cone {M y >= 0} that the other engines get: -A, or (b, -A) and t >= 0."""
+    if b is None:
+        return -A
+    return np.concatenate([np.eye(1, A.shape[1] + 1, dtype=A.dtype), np.concatenate([b[:, None], -A], axis=1)])
+
+
+def run_cdd_float(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     import cdd
 
-    matrix = cdd.matrix_from_array([[0, *row] for row in (-A).tolist()], rep_type=cdd.RepType.INEQUALITY)
+    matrix = cdd.matrix_from_array([[0, *map(float, row)] for row in rows.tolist()], rep_type=cdd.RepType.INEQUALITY)
     generators = cdd.copy_generators(cdd.polyhedron_from_matrix(matrix))
-    table = np.array(generators.array).reshape(-1, A.shape[1] + 1)
+    table = np.array(generators.array).reshape(-1, rows.shape[1] + 1)
     line = np.isin(np.arange(len(table)), list(generators.lin_set))
     return table[~line & (table[:, 0] == 0), 1:], table[line, 1:]
 
 
-def run_engine(name: str, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = -A
+def run_engine(name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if rows.dtype.kind == "f":  # exact engines get the floats as the dyadic fractions that they are
         rows = np.array([[int(v * 2.0**60) for v in row] for row in rows.tolist()], dtype=object)
     rays, lines = ENGINES[name](rows.astype(object))
     return np.array(rays), np.array(lines)
 
 
-def run(name: str, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def run(name: str, A: np.ndarray, b: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     if name == OURS:
-        return run_ours(A)
-    return run_cdd_float(A) if name == FLOAT_CDD else run_engine(name, A)
+        return run_ours(A, b)
+    rows = cone_rows(A, b)
+    return run_cdd_float(rows) if name == FLOAT_CDD else run_engine(name, rows)
+
+
+def load_kernels(*, integers: bool) -> float:
+    """Make numba load (at first: compile) its kernels, as after half a second of work; returns the seconds it took."""
+    from rayhull.conversion.double_description import extreme_rays
+
+    start = time.perf_counter()
+    rows = random_cone(30, 8, integers=integers)
+    extreme_rays(-rows, compiled=True)
+    return time.perf_counter() - start
 
 
 def child(engine: str, case: str, repeats: int) -> None:
     """In a process of its own: warm once on a small cone, then time; one JSON line."""
-    A = CASES[case][0]()
-    run(engine, random_cone(8, 4, integers=A.dtype.kind != "f"))
-    if engine == OURS:  # numba loads what it compiled earlier for both kinds of numbers
-        run(engine, random_cone(30, 8, integers=A.dtype.kind != "f"))
+    A, b = CASES[case][0]()
+    run(engine, random_cone(8, 4, integers=A.dtype.kind != "f"), None)
+    if engine == OURS:
+        load_kernels(integers=A.dtype.kind != "f")
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
-        rays, lines = run(engine, A)
+        rays, lines = run(engine, A, b)
         seconds.append(time.process_time() - start)
         if seconds[-1] > 1:
             break
@@ -166,8 +164,9 @@ def child(engine: str, case: str, repeats: int) -> None:
 def measure(engine: str, case: str, limit: float) -> dict[str, Any]:
     """CPU seconds of one engine on one case, or why there are none."""
     command = [sys.executable, "-m", "benchmarks.conversion", "--child", engine, case]
+    single = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
-        out = subprocess.run(command, capture_output=True, text=True, timeout=limit + 20, check=False)
+        out = subprocess.run(command, capture_output=True, text=True, timeout=limit + 20, check=False, env=single)
     except subprocess.TimeoutExpired:
         return {"state": f">{limit:.0f} s"}
     if out.returncode:
@@ -261,7 +260,8 @@ def main() -> None:
         child(*options.child, repeats=5)
         return
     results = compare(options.cases, options.rounds, options.limit)
-    path = harness.save("conversion", {"limit": options.limit, "cases": results})
+    loading = {"integers": load_kernels(integers=True), "floats": load_kernels(integers=False)}
+    path = harness.save("conversion", {"limit": options.limit, "load kernels": loading, "cases": results})
     text = as_table(results)
     path.with_suffix(".md").write_text(text + "\n")
     plot(results, path.with_suffix(".svg"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -25,6 +24,8 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     work = np.asarray(matrix % PRIME, dtype=np.int64)
     rows, columns = [], []
     for i in range(len(work)):
+        if len(rows) == work.shape[1]:
+            break
         filled = np.flatnonzero(work[i])
         if not len(filled):
             continue
@@ -93,35 +94,23 @@ def _triangular_inverse(matrix: Array) -> Array | None:
 
 
 def _rounded_inverse(matrix: Array) -> tuple[Array, int] | None:
-    """The inverse in floats, rounded to small fractions, kept only if the exact product proves it."""
-    floats = _float_inverse(matrix.astype(np.float64))
-    if not np.isfinite(floats).all() or np.abs(floats).max(initial=0.0) > 1e9:
+    """det * inverse in floats (integers by Cramer's rule), rounded, kept only if the exact product proves it."""
+    regular = matrix.astype(np.float64)
+    scale = abs(round(float(np.linalg.det(regular)))) if np.abs(regular).max(initial=0.0) < 2**53 else 0
+    if not 0 < scale < 2**45:
         return None
-    scale = _common_scale(floats)
-    if scale is None:
+    floats = np.linalg.inv(regular) * scale
+    if not np.abs(floats).max(initial=0.0) < 2**50:
         return None
-    scaled = np.rint(floats * scale).astype(np.int64)
+    scaled = np.rint(floats).astype(np.int64)
     back = product(scaled, matrix)
     back[np.diag_indices(len(matrix))] -= scale
-    return None if back.any() else (scaled, scale)
+    return None if back.any() else _lowest_terms(scaled, scale)
 
 
-def _float_inverse(matrix: Array) -> Array:
-    try:
-        return np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
-
-
-def _common_scale(values: Array) -> int | None:
-    """A small integer that makes all values integers up to rounding, if there is one."""
-    if (np.abs(values - np.rint(values)) < 1e-6).all():
-        return 1
-    distinct = np.unique(np.round(values, 9))
-    if len(distinct) > 5000:
-        return None
-    scale = math.lcm(*(Fraction(float(v)).limit_denominator(10_000).denominator for v in distinct))
-    return scale if scale < 2**31 else None
+def _lowest_terms(integers: Array, scale: int) -> tuple[Array, int]:
+    common = math.gcd(scale, int(np.gcd.reduce(integers, axis=None))) if integers.size else 1
+    return (integers, scale) if common == 1 else (narrow(integers // common), scale // common)
 
 
 def _fraction_free_inverse(matrix: Array) -> tuple[Array, int]:
@@ -140,5 +129,4 @@ def _fraction_free_inverse(matrix: Array) -> tuple[Array, int]:
     integers, scale = work[:, n:], int(previous)
     if scale < 0:
         integers, scale = -integers, -scale
-    common = math.gcd(scale, *integers.ravel().tolist())
-    return narrow(integers // common), scale // common
+    return _lowest_terms(narrow(integers), scale)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,9 @@ class Rows:
         return int(self.matrix.shape[1])
 
     @staticmethod
+    @lru_cache
     def empty(dim: int) -> Rows:
+        """No rows (the same object for the same d: nothing changes rows in place)."""
         return Rows(sp.csr_array((0, dim)), np.zeros(0), (np.zeros(0, np.int64), np.zeros(0, np.int64)), ())
 
     @staticmethod

@@ -117,7 +117,7 @@ def _exact_form(P: Polyhedron) -> SlackForm:
             "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
         )
     offsets = np.concatenate([e, b])
-    residual = scale * offsets[rest].astype(object) - product(through, offsets[rows][:, None])[:, 0]
+    residual = narrow(scale * offsets[rest].astype(object) - product(through, offsets[rows][:, None])[:, 0])
     k = int((rows < len(E)).sum())
     wrong = np.flatnonzero((rest < len(E)) & (residual != 0))
     if len(wrong):
