@@ -34,7 +34,7 @@ OURS, FLOAT_CDD = "rayhull", "cdd float"
 ALL = (OURS, FLOAT_CDD, "ppl", "pplite", "normaliz")
 
 
-# -- the sets {x : A x <= b}, with the number of lines and of rays (or vertices) where known -----------------------------
+# -- the sets {x : A x <= b}, with the number of lines and of rays (or vertices) where known ---------------------------
 
 Case = tuple[np.ndarray, np.ndarray | None]  # b = None: a cone
 

@@ -193,7 +193,7 @@ def test_floats_give_what_the_same_set_gives_in_integers():
     ("limit", "message"),
     [
         (dict(max_generators=1000), r"Stopped at \d+ generators after \d+ of \d+ inequalities .*method=\"shrink\""),
-        (dict(max_pairs=10_000), "pairs of rays to look at"),
+        (dict(max_pairs=1000), "pairs of rays to look at"),
         (dict(max_seconds=0.2), r"after 0\.\d s"),
         (dict(max_bytes=3_000_000), "going on needs about"),
     ],

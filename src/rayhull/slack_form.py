@@ -142,8 +142,10 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     A = A if (common == 1).all() else narrow(A // common[:, None])
     order = sort_rows(A)[::-1]
     new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
-    groups = np.split(order, np.flatnonzero(new)[1:])
-    keep = [g[0] if len(g) == 1 else min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups]
+    keep = order
+    if not new.all():
+        groups = np.split(order, np.flatnonzero(new)[1:])
+        keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
     scale = common[keep]
     if (scale == 1).all():
         return A[keep], b[keep]
