@@ -129,6 +129,7 @@ class TimingSettings:
     solver_repeats: int = _option(100, "timed runs of the solver loop, which takes about a minute each")
     dataset: str = _option("mnist", "mnist, fashion-mnist, or mnist-small")
     seed: int = _option(0, "of the networks' weights")
+    compiled: bool = _option(True, "also time the networks under torch.compile, which needs a C++ compiler")
     training_epochs: int = _option(
         1, "short training of the networks before they are timed, so that outputs are images"
     )
@@ -154,13 +155,12 @@ def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
     """One option for each field of the dataclass ``kind``, with its default in the help."""
     types_of = typing.get_type_hints(kind)
     for spec in dataclasses.fields(kind):
-        parser.add_argument(
-            f"--{spec.name.replace('_', '-')}",
-            type=_plain(types_of[spec.name]),
-            default=spec.default,
-            metavar=spec.name.upper(),
-            help=f"{spec.metadata['help']} (default: {spec.default})",
-        )
+        name, text = f"--{spec.name.replace('_', '-')}", f"{spec.metadata['help']} (default: {spec.default})"
+        if types_of[spec.name] is bool:
+            parser.add_argument(name, action=argparse.BooleanOptionalAction, default=spec.default, help=text)
+        else:
+            kind_of = _plain(types_of[spec.name])
+            parser.add_argument(name, type=kind_of, default=spec.default, metavar=spec.name.upper(), help=text)
 
 
 def from_options(kind: type, options: argparse.Namespace) -> Any:

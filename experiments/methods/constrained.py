@@ -5,6 +5,9 @@ torch makes it the loss is 2.2 % above the optimum after 15 epochs; with eps 1e-
 after 60; with eps 1e-1, 1.2 % after 25. Pixels that are lit in a few images of ten thousand have variances near 0: at
 eps 1e-5 BatchNorm blows them up a hundredfold, and statistics averaged over the last ten batches let the validation
 loss jump by 1 % between epochs.
+
+In the VAE the features are a hidden layer's, and no BatchNorm is better: 213.1 against 215.5 nats of negative ELBO
+after four short epochs (test-time projection: 216.6).
 """
 
 from __future__ import annotations
@@ -38,12 +41,13 @@ class Constrained(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         identity = settings.start == "identity"
-        self.layer = rh.Constrained(in_features, P, batch_norm=not identity)
+        normalised = not (identity or squash)
+        self.layer = rh.Constrained(in_features, P, batch_norm=normalised)
+        if normalised:
+            calm(self.layer.batch_norm)
         if identity:
             self._start_with_features_as_u()
-        else:
-            calm(self.layer.batch_norm)
-        self.strict = rh.Constrained(in_features, P, batch_norm=not identity, strict=True)
+        self.strict = rh.Constrained(in_features, P, batch_norm=normalised, strict=True)
         self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
 
     def forward(self, features: Tensor) -> Tensor:

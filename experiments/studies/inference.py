@@ -40,8 +40,8 @@ def trained(model: str, method: str, settings: TimingSettings, digits: Digits) -
 
 
 def forward_pass(task: Any) -> nn.Sequential:
-    """Image or latent point in, image out: the layers alone, BatchNorm folded into the Linear where there is one."""
-    layer = task.method.layer
-    last = layer.fold() if hasattr(layer, "fold") else layer
+    """Image or latent point in, image out: the layers alone; ours folded, the paper's as the paper has it."""
+    method = task.method
+    last = method.layer.fold() if method.name == "constrained" else method.layer
     first = task.trunk if hasattr(task, "trunk") else nn.Flatten()
     return nn.Sequential(first, last).eval()

@@ -60,6 +60,10 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
     ours = rh.TestTimeProjection(nets["unconstrained"], P)
     loop = rh.TestTimeProjection(nets["unconstrained"], P, solver="osqp")
     fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
+    if settings.compiled:
+        fast += [
+            Case(name, f"{name}, compiled", torch.compile(nets[name])) for name in ("unconstrained", "constrained")
+        ]
     return [(fast, settings.repeats), ([Case("ttp", "ttp, OSQP loop", loop)], settings.solver_repeats)]
 
 
