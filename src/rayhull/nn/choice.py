@@ -13,9 +13,9 @@ from rayhull.maps.convex_weights import Weights
 from rayhull.maps.convex_weights import named as weights_named
 from rayhull.maps.nonnegative import NonNegative
 from rayhull.maps.nonnegative import named as nonnegative_named
-from rayhull.nn.directions import Direction, Free, LinesAndRays, Simplicial, Vertices, unit_start
-from rayhull.nn.geometry import DEPENDENT, View, seen_from_apex, seen_from_centre, simplicial_rays, within
-from rayhull.rows import Array, Rows
+from rayhull.nn.directions import Direction, Free, LinesAndRays, LineSpace, Simplicial, Vertices, unit_start
+from rayhull.nn.geometry import DEPENDENT, View, homogeneous, seen_from_apex, seen_from_centre, simplicial_rays, within
+from rayhull.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
@@ -59,6 +59,8 @@ def choose(P: Polyhedron, options: Options) -> Choice:
     """The way into one block."""
     if not len(P.rows) and not len(P.equality_rows):
         return Choice("free", "no row holds here", Free(np.zeros((P.dim, 0)), **options.factory), None)
+    if options.method == "projection":
+        return Choice("projection", "asked for", Free(np.zeros((P.dim, 0)), **options.factory), None)
     if options.method == "vertices":
         return _vertices(P, options)
     if options.method == "shrink":
@@ -105,7 +107,8 @@ def _rays(P: Polyhedron, view: View, options: Options, budget: int | None) -> Ch
 
 
 def _converted(P: Polyhedron, view: View, options: Options, budget: int | None) -> tuple[LinesAndRays, str]:
-    cone = _cone(P, view)
+    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.wide]))
+    cone = homogeneous(P, view.cone, implicit)
     found = cone.generators(max_generators=budget)
     span = _row_span(cone)
     lines, rays = found.lines, _clean(found.rays, span)
@@ -115,7 +118,7 @@ def _converted(P: Polyhedron, view: View, options: Options, budget: int | None) 
         lines = lines / np.linalg.norm(lines, axis=1, keepdims=True)
         rays = np.concatenate([lines, -lines, rays])
         return LinesAndRays(rays, None, function, **options.factory), reason + ", each line as two opposite rays"
-    return LinesAndRays(unit_start(rays), span if len(lines) else None, function, **options.factory), reason
+    return LinesAndRays(unit_start(rays), _line_space(span, len(lines)), function, **options.factory), reason
 
 
 def _vertices(P: Polyhedron, options: Options) -> Choice:
@@ -124,39 +127,26 @@ def _vertices(P: Polyhedron, options: Options) -> Choice:
     if len(found.rays) or len(found.lines):
         span = _row_span(P)
         rays = unit_start(_clean(found.rays, span))
-        beyond = LinesAndRays(
-            rays, span if len(found.lines) else None, options.function(RAYS_DEFAULT), **options.factory
-        )
+        function = options.function(RAYS_DEFAULT)
+        beyond = LinesAndRays(rays, _line_space(span, len(found.lines)), function, **options.factory)
     direction = Vertices(found.vertices, beyond, weights_named(options.weights), **options.factory)
     counts = f"{len(found.vertices)} vertices, {len(found.rays)} rays, {len(found.lines)} lines"
     return Choice("vertices", counts, direction, None)
-
-
-def _cone(P: Polyhedron, view: View) -> Polyhedron:
-    """The rows that have no room at the base point, moved to 0, with every equality."""
-    from rayhull.polyhedron import Polyhedron
-
-    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.wide]))
-    return Polyhedron.assemble(
-        check=False,
-        shape=(P.dim,),
-        **_homogeneous("inequalities", "A", "b", P.rows.take(view.cone)),
-        **_homogeneous("equalities", "A_eq", "b_eq", Rows.stack([P.equality_rows, P.rows.take(implicit)])),
-        lower=None,
-        upper=None,
-    )
-
-
-def _homogeneous(name: str, matrix: str, offsets: str, rows: Rows) -> dict[str, Any]:
-    integers = None if rows.integers is None else (rows.integers[0], np.zeros_like(rows.integers[1]))
-    moved = Rows(rows.matrix, np.zeros_like(rows.rhs), integers, rows.names)
-    return {name: moved, matrix: moved.matrix, offsets: moved.rhs}
 
 
 def _row_span(P: Polyhedron) -> Array:
     """An orthonormal basis (n, k) of the span of all rows: what is orthogonal to every line."""
     rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
     return np.asarray(scipy.linalg.orth(rows.T / np.linalg.norm(rows, axis=1), rcond=DEPENDENT))
+
+
+def _line_space(span: Array, count: int) -> LineSpace | None:
+    """Few lines by a basis, many by what is left of a free u outside the span of the rows."""
+    if not count:
+        return None
+    if 2 * count < len(span):
+        return LineSpace(np.asarray(scipy.linalg.null_space(span.T)).T, by_basis=True)
+    return LineSpace(span, by_basis=False)
 
 
 def _clean(rays: Array, span: Array) -> Array:

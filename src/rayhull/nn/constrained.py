@@ -75,13 +75,14 @@ class Constrained(nn.Module):
     def shrinking(self, on: bool) -> None:
         self.map.shrinking = on
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, **of_sample: Tensor) -> Tensor:
+        """Points of the set; ``b``, ``lower`` and ``upper`` may depend on the sample (see :class:`rayhull.MapInto`)."""
         if features.shape[-1] != self.in_features:
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
         coefficients = self.linear(self._normalised(features))
         if self.map.strict:  # finite features may overflow in the Linear; others come out as NaN
             coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True)
-        return self.map(coefficients)
+        return self.map(coefficients, **of_sample)
 
     def _normalised(self, features: Tensor) -> Tensor:
         if self.batch_norm is None:
@@ -93,6 +94,12 @@ class Constrained(nn.Module):
                 ".eval(), or use batch_norm=False."
             )
         return self.batch_norm(flat).reshape(features.shape)
+
+    def fold(self, *, compile: bool = False) -> nn.Module:
+        """The module for inference: BatchNorm and the lines folded into one Linear (:func:`rayhull.export.fold`)."""
+        from rayhull.export import fold
+
+        return fold(self, compile=compile)
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""

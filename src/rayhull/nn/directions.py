@@ -6,11 +6,13 @@ Linear in front, and the cheaper module that is left.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+import scipy.linalg
+from torch import Tensor
 
 from rayhull.maps.conic import along_rays, into_simplicial_cone, without, without_carefully
 from rayhull.maps.convex_weights import Weights
@@ -26,9 +28,14 @@ class Direction(Constants):
 
     coefficients: int
 
-    def fold(self) -> tuple[Array, nn.Module]:
+    def fold(self) -> tuple[Array, Direction]:
         """A matrix M (k', k) and the module that takes M c in place of c."""
         return np.eye(self.coefficients), self
+
+    def made_like(self, name: str) -> dict[str, Any]:
+        """The factory arguments with which the constant ``name`` was made."""
+        value = getattr(self, name)
+        return {"device": value.device, "dtype": value.dtype, "stays_wide": self._stays_wide}
 
 
 class Free(Direction):
@@ -46,9 +53,9 @@ class Free(Direction):
     def forward(self, u: Tensor) -> Tensor:
         return self.project(u, self.equal) if self.has_equalities else u
 
-    def fold(self) -> tuple[Array, nn.Module]:
+    def fold(self) -> tuple[Array, Direction]:
         equal = self._exact["equal"]
-        return np.eye(len(equal)) - equal @ equal.T, nn.Identity()
+        return np.eye(len(equal)) - equal @ equal.T, Free(equal[:, :0], **self.made_like("equal"))
 
 
 class Simplicial(Direction):
@@ -68,76 +75,76 @@ class Simplicial(Direction):
     def forward(self, u: Tensor) -> Tensor:
         return into_simplicial_cone(self.onto_hull(u), self.rows, self.rays, self.nonnegative)
 
-    def fold(self) -> tuple[Array, nn.Module]:
-        onto_hull, _ = self.onto_hull.fold()
-        return np.concatenate([onto_hull, self._exact["rows"]]), FoldedSimplicial(self)
+    def fold(self) -> tuple[Array, Direction]:
+        """Only the step onto the affine hull: A u has to come from the rounded u, or cancellation breaks the rows."""
+        onto_hull, plain = self.onto_hull.fold()
+        folded = copy.copy(self)
+        folded._modules = {**self._modules, "onto_hull": plain}
+        return onto_hull, folded
 
 
-class FoldedSimplicial(nn.Module):
-    """Takes (u, A u) and adds the rays: the product with A is part of the Linear in front."""
+@dataclass(frozen=True, eq=False)
+class LineSpace:
+    """The lines of a cone: an orthonormal basis (l, n) of them, or one (n, k) of what is orthogonal to all of them."""
 
-    rays: Tensor
-
-    def __init__(self, whole: Simplicial) -> None:
-        super().__init__()
-        self.nonnegative = whole.nonnegative
-        self.size = whole.coefficients
-        self.register_buffer("rays", whole.rays)
-
-    def forward(self, c: Tensor) -> Tensor:
-        u, values = c[..., : self.size], c[..., self.size :]
-        if self.nonnegative is torch.relu:
-            return u + torch.relu(values) @ self.rays
-        return u + (values + self.nonnegative(-values)) @ self.rays
+    matrix: Array
+    by_basis: bool
 
 
 class LinesAndRays(Direction):
-    """L γ + R f(β): lines as what is left of a free u outside the rows' span, rays with non-negative weights.
+    """L γ + R f(β): lines followed both ways, rays with non-negative weights.
+
+    Few lines have a coefficient each. Many are what is left of a free u in R^n outside the span of the rows, which
+    costs less than a product with a basis.
 
     Args:
         rays: (r, n).
-        span: orthonormal basis (n, k) of what is orthogonal to every line, or None for a cone without lines.
+        lines: the lines, None for a cone without any.
     """
 
     rays: Tensor
-    span: Tensor
+    lines: Tensor
 
-    def __init__(self, rays: Array, span: Array | None, nonnegative: NonNegative, **factory: Any) -> None:
+    def __init__(self, rays: Array, lines: LineSpace | None, nonnegative: NonNegative, **factory: Any) -> None:
         super().__init__()
         self.nonnegative = nonnegative
-        self.size = rays.shape[1]
-        self.free = 0 if span is None else self.size
+        self.free = 0 if lines is None else len(lines.matrix)
+        self.by_basis = lines is not None and lines.by_basis
         self.coefficients = self.free + len(rays)
         self.project = without_carefully if factory.get("stays_wide") else without
         self.constant("rays", rays, **factory)
-        if span is not None:
-            self.constant("span", span, **factory)
+        if lines is not None:
+            self.constant("lines", lines.matrix, **factory)
 
     def forward(self, c: Tensor) -> Tensor:
         y = along_rays(c[..., self.free :], self.rays, self.nonnegative)
-        return y + self.project(c[..., : self.free], self.span) if self.free else y
+        if not self.free:
+            return y
+        u = c[..., : self.free]
+        return y + (u @ self.lines if self.by_basis else self.project(u, self.lines))
 
-    def fold(self) -> tuple[Array, nn.Module]:
-        matrix = np.eye(self.coefficients)
-        if self.free:
-            span = self._exact["span"]
-            matrix[: self.free, : self.free] -= span @ span.T
-        return matrix, FoldedLinesAndRays(self)
+    def fold(self) -> tuple[Array, Direction]:
+        if not self.free:
+            return super().fold()
+        lines = self._exact["lines"]
+        onto_lines = lines.T if self.by_basis else np.eye(self.free) - lines @ lines.T
+        return scipy.linalg.block_diag(onto_lines, np.eye(len(self.rays))), FoldedLinesAndRays(self)
 
 
-class FoldedLinesAndRays(nn.Module):
+class FoldedLinesAndRays(Direction):
     """Takes (L γ, β): the lines are part of the Linear in front."""
 
     rays: Tensor
 
     def __init__(self, whole: LinesAndRays) -> None:
         super().__init__()
-        self.nonnegative, self.free = whole.nonnegative, whole.free
-        self.register_buffer("rays", whole.rays)
+        rays = whole._exact["rays"]
+        self.nonnegative, self.size = whole.nonnegative, rays.shape[1]
+        self.coefficients = self.size + len(rays)
+        self.constant("rays", rays, **whole.made_like("rays"))
 
     def forward(self, c: Tensor) -> Tensor:
-        y = along_rays(c[..., self.free :], self.rays, self.nonnegative)
-        return y + c[..., : self.free] if self.free else y
+        return c[..., : self.size] + along_rays(c[..., self.size :], self.rays, self.nonnegative)
 
 
 class Vertices(Direction):

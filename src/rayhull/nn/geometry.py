@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from rayhull.centre import centre
 from rayhull.errors import RayhullError
-from rayhull.rows import Array
+from rayhull.rows import Array, Rows
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
@@ -151,3 +151,19 @@ def simplicial_rays(rows: Array, equal: Array) -> Array | None:
     if len(rows) > rows.shape[1] - equal.shape[1] or not _independent(inside):
         return None
     return np.asarray(-np.linalg.pinv(inside).T)
+
+
+def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
+    """The cone of the given rows a·y <= 0, with every equality of P, and the rows ``equal``, as a·y = 0."""
+    from rayhull.polyhedron import Polyhedron
+
+    equalities = Rows.stack([P.equality_rows, P.rows.take(equal)])
+    parts: dict[str, Any] = {"shape": (P.dim,), "lower": None, "upper": None}
+    for (name, matrix, offsets), old in (
+        (("inequalities", "A", "b"), P.rows.take(rows)),
+        (("equalities", "A_eq", "b_eq"), equalities),
+    ):
+        integers = None if old.integers is None else (old.integers[0], np.zeros_like(old.integers[1]))
+        moved = Rows(old.matrix, np.zeros_like(old.rhs), integers, old.names)
+        parts |= {name: moved, matrix: moved.matrix, offsets: moved.rhs}
+    return Polyhedron.assemble(check=False, **parts)

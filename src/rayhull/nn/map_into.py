@@ -11,83 +11,17 @@ from torch import Tensor, nn
 
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
-from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.strict import finite
-from rayhull.nn.choice import Choice, Options, choose
-from rayhull.nn.constants import Constants
-from rayhull.nn.directions import Free, Simplicial
-from rayhull.nn.geometry import Blocks, blocks_of
-from rayhull.nn.interval import StrictInterval
+from rayhull.nn.block import BlockMap
+from rayhull.nn.choice import Options, choose
+from rayhull.nn.geometry import blocks_of
 from rayhull.nn.layout import ToEventOrder
-from rayhull.nn.room import Room
-from rayhull.nn.strict import WIDE, StrictPull, StrictReach, StrictShrink, strict_step
+from rayhull.nn.strict import WIDE, StrictReach
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
 
 VERSION = 1  # of the layout of state_dict
-
-
-class BlockMap(Constants):
-    """x = x0 + shrink(direction(c)) for a kind of block, all places at once.
-
-    Shape: coefficients (\\*, count, k) → points (\\*, count · n)
-    """
-
-    base: Tensor
-    sign: Tensor
-
-    def __init__(self, blocks: Blocks, choice: Choice, strict: bool, **factory: Any) -> None:
-        super().__init__()
-        self.count, self.size = blocks.index.shape
-        self.method, self.reason = choice.method, choice.reason
-        self.direction = choice.direction
-        view, P = choice.view, blocks.polyhedron
-        base = np.zeros(self.size) if view is None else view.base
-        self.strict = (
-            strict_step(P, choice.method, None if view is None else base, factory["device"]) if strict else None
-        )
-        self.room = None if view is None or not len(view.wide) else Room(P, view.wide, view.room, **factory)
-        self.moved, self.mirrored = bool(base.any()), bool((blocks.sign < 0).any())
-        self.constant("base", base, **factory)
-        self.constant("sign", blocks.sign[:, None].astype(float), **factory)
-
-    @property
-    def coefficients(self) -> int:
-        return self.count * self.direction.coefficients
-
-    @property
-    def identity_inside(self) -> bool:
-        """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
-        relu = not isinstance(self.direction, Simplicial) or self.direction.nonnegative is torch.relu
-        return isinstance(self.direction, Free | Simplicial) and relu
-
-    def scale_bound(self, y: Tensor, smooth: bool, dtype: torch.dtype) -> Tensor | None:
-        """The largest factor that keeps x0 + factor · y inside, None if nothing shrinks. Shape: (\\*, count)"""
-        if isinstance(self.strict, StrictReach):
-            return self.strict(y, dtype)
-        if self.room is None:
-            return None
-        if isinstance(self.strict, StrictShrink):
-            bound = self.strict(y, dtype)
-            return torch.minimum(bound, smooth_factor(self.room(y))) if smooth else bound
-        return smooth_factor(self.room(y)) if smooth else factor(self.room(y))
-
-    def place(self, y: Tensor, scale: Tensor | None, dtype: torch.dtype, shrinking: bool) -> Tensor:
-        """The point ± (x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""
-        signed = self.mirrored
-        if scale is not None:
-            if signed and not self.moved and self.strict is None:  # one product for both
-                scale, signed = scale * self.sign[:, 0], False
-            y = y * scale.unsqueeze(-1)
-        if self.moved:
-            y = y + self.base
-        if isinstance(self.strict, StrictPull):
-            y = self.strict(y, dtype, shrinking)
-        elif isinstance(self.strict, StrictInterval) and (shrinking or self.room is None):
-            y = self.strict(y, dtype)
-        y = y.to(dtype)
-        return (y * self.sign.to(dtype) if signed else y).flatten(-2)
 
 
 class MapInto(nn.Module):
@@ -148,37 +82,70 @@ class MapInto(nn.Module):
         self.polyhedron = P
         self.scaling, self.smooth, self.strict, self.shrinking = scaling, smooth, strict, True
         kinds = blocks_of(P)
-        self.parts = nn.ModuleList(BlockMap(b, choose(b.polyhedron, options), strict, **factory) for b in kinds)
+        self.parts = nn.ModuleList(BlockMap(P, b, choose(b.polyhedron, options), strict, **factory) for b in kinds)
+        self.nearest: nn.Module | None = None
+        if method == "projection":
+            from rayhull.nn.projection import Projection
+
+            self.nearest = Projection(P)
         self._check(dtype)
         order = np.concatenate([b.index.ravel() for b in kinds])
         self.to_event_order = ToEventOrder(order, P.shape, device)
-        self.coefficients = sum(p.coefficients for p in self._parts())
+        self.coefficients = sum(p.coefficients for p in self.blocks())
         self.register_buffer("version", torch.tensor(VERSION, device=device))
         digest = np.frombuffer(bytes.fromhex(P.fingerprint), np.uint8)
         self.register_buffer("fingerprint", torch.tensor(digest, device=device))
 
-    def _parts(self) -> list[BlockMap]:
+    def blocks(self) -> list[BlockMap]:
+        """The kinds of blocks, in the order of their coefficients."""
         return [part for part in self.parts if isinstance(part, BlockMap)]
 
-    def forward(self, c: Tensor) -> Tensor:
+    def forward(
+        self, c: Tensor, b: Tensor | None = None, lower: Tensor | None = None, upper: Tensor | None = None
+    ) -> Tensor:
+        """A point of the set; b (\\*, m), lower and upper (\\*, event shape) replace those stated, sample by sample."""
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        dtype = c.dtype
+        dtype, given = c.dtype, self._given(b, lower, upper)
+        if self.nearest is not None:
+            c = self._project(c, given)
+            given = {}
         if self.strict:
             self._check(dtype)
             c = finite(c)
         directions, scales, start = [], [], 0
-        for part in self._parts():
+        for part in self.blocks():
             own = c[..., start : start + part.coefficients].reshape(*c.shape[:-1], part.count, -1)
             start += part.coefficients
             directions.append(part.direction(own))
             on = self.shrinking or isinstance(part.strict, StrictReach)
-            scales.append(part.scale_bound(directions[-1], self.smooth, dtype) if on else None)
+            scales.append(part.scale_bound(directions[-1], self.smooth, dtype, given) if on else None)
         if self.scaling == "global":
             scales = self._least(scales)
-        each = zip(self._parts(), directions, scales, strict=True)
+        each = zip(self.blocks(), directions, scales, strict=True)
         points = [part.place(y, scale, dtype, self.shrinking) for part, y, scale in each]
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
+
+    def _project(self, c: Tensor, given: dict[str, Tensor]) -> Tensor:
+        """The nearest points of the set, in block order, mirrored blocks as their plain ones."""
+        assert self.nearest is not None
+        event = self.polyhedron.shape
+        sides = {name: v if name == "b" else v.reshape(*v.shape[:-1], *event) for name, v in given.items()}
+        x = self.to_event_order.inverse_of(self.nearest(self.to_event_order(c), **sides))
+        return x * torch.cat([part.sign.expand(part.count, part.size).flatten() for part in self.blocks()]).to(x.dtype)
+
+    def _given(self, b: Tensor | None, lower: Tensor | None, upper: Tensor | None) -> dict[str, Tensor]:
+        """What depends on the sample, bounds flat; a refusal where the way in cannot follow it."""
+        given = {name: value for name, value in (("b", b), ("lower", lower), ("upper", upper)) if value is not None}
+        for name, value in given.items():
+            shape = (len(self.polyhedron.inequalities),) if name == "b" else self.polyhedron.shape
+            if tuple(value.shape[value.ndim - len(shape) :]) != shape:
+                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+            if self.strict:
+                raise ValueError("strict=True bounds its errors for the right-hand sides of the set: use strict=False.")
+            if self.nearest is None and any(part.of_sample.met_otherwise[name] for part in self.blocks()):
+                raise ValueError(f"{name} is met by {self.extra_repr()}, which fixes it: use method='shrink'.")
+        return {name: v if name == "b" else v.flatten(v.ndim - len(self.polyhedron.shape)) for name, v in given.items()}
 
     def _least(self, scales: list[Tensor | None]) -> list[Tensor | None]:
         """One factor for all blocks, the smallest."""
@@ -186,10 +153,10 @@ class MapInto(nn.Module):
         if not present:
             return scales
         least = torch.cat(present, -1).amin(-1, keepdim=True)  # (*, 1), over all blocks
-        return [least.expand(*least.shape[:-1], part.count) for part in self._parts()]
+        return [least.expand(*least.shape[:-1], part.count) for part in self.blocks()]
 
     def _check(self, dtype: torch.dtype) -> None:
-        for part in self._parts():
+        for part in self.blocks():
             if part.strict is not None:
                 part.strict.check(dtype)
 
@@ -201,7 +168,7 @@ class MapInto(nn.Module):
     @property
     def identity_inside(self) -> bool:
         """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
-        return all(part.identity_inside for part in self._parts())
+        return all(part.identity_inside for part in self.blocks())
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Coefficients that give x, for an x in the set and a way in that is the identity there.
@@ -212,7 +179,7 @@ class MapInto(nn.Module):
             raise ValueError(f"only ways in that are the identity inside have an inverse: {self.describe()}")
         blocks = self.to_event_order.inverse_of(x)
         parts, start = [], 0
-        for part in self._parts():
+        for part in self.blocks():
             own = blocks[..., start : start + part.count * part.size].reshape(*blocks.shape[:-1], part.count, part.size)
             parts.append((own * part.sign - part.base).flatten(-2))
             start += part.count * part.size
@@ -221,16 +188,16 @@ class MapInto(nn.Module):
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
-        for part in self._parts():
+        for part in self.blocks():
             many = f"{part.count} blocks of {part.size}" if part.count > 1 else f"one block of {part.size}"
             lines.append(f"  {many}: {part.method} ({part.reason})")
-        shrinks = any(part.room is not None for part in self._parts())
+        shrinks = any(part.room is not None for part in self.blocks())
         if shrinks and not self.shrinking:
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         return "\n".join(lines)
 
     def extra_repr(self) -> str:
-        methods = ", ".join(dict.fromkeys(part.method for part in self._parts()))
+        methods = ", ".join(dict.fromkeys(part.method for part in self.blocks()))
         return f"{self.coefficients} coefficients → {self.polyhedron}, by {methods}"
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

@@ -12,6 +12,7 @@ from rayhull.centre import centre
 from rayhull.errors import RayhullError
 from rayhull.maps.strict import EPS, gamma, pull, roundoff, strict_factor
 from rayhull.nn.constants import Constants
+from rayhull.nn.geometry import homogeneous
 from rayhull.nn.room import Room
 from rayhull.rows import Array
 
@@ -97,47 +98,60 @@ class StrictReach(Strict):
 
 
 class StrictPull(Strict):
-    """Points that are inside up to rounding → points that are inside, pulled towards an anchor s q.
+    """Points that are inside up to rounding → points that are inside, pulled towards an anchor q + s r.
 
-    Where the set contains 0 and rows hold with equality there, the anchor shrinks with the point (s = max|x|, at most
-    that of the centre), so that the pull is relative to the point at every scale. Elsewhere it is the centre, s = 1.
+    The anchor follows the point where the set allows it, so that the pull is relative to the point at every scale:
+
+    - the set contains 0 and rows hold with equality there: q = 0, r the centre, s = max|x| (at most 1 centre away);
+    - its rays have an interior direction: q the centre, r that direction, s = max|x|;
+    - elsewhere: q the centre, s = 0.
 
     Shape: x (\\*, n) → (\\*, n)
     """
 
-    anchor: Tensor
+    origin: Tensor
+    along: Tensor
 
     def __init__(self, P: Polyhedron, numbers: Array, device: Any = None) -> None:
         super().__init__()
-        self.point = centre(P).point
+        point, direction = centre(P).point, None
+        size = float(np.abs(point).max())
         tight = numbers[P.rows.rhs[numbers] == 0]
-        at_origin = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any()
-        self.scaled = at_origin and len(tight) > 0
-        wide = numbers[P.rows.rhs[numbers] != 0] if self.scaled else numbers
-        size = float(np.abs(self.point).max())
-        anchor = self.point / size if self.scaled else self.point
-        self.largest = 0.0 if self.scaled else size
-        self.reach = np.inf if self.scaled and not len(wide) else size  # the largest s (scaled), or max|q|
-        self.constant("anchor", anchor, device=device, **WIDE)
+        self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
+        wide = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
+        if not self.conic:
+            direction = interior_ray(P)
+        self.follows = self.conic or direction is not None
+        self.largest = 0.0 if self.conic else size
+        self.reach = size if self.conic and len(wide) else np.inf  # the largest s
+        along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
+        self.constant("origin", np.zeros(P.dim) if self.conic else point, device=device, **WIDE)
+        self.constant("along", along, device=device, **WIDE)
+        self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
         self.tight: Room | None = None
         self.wide: Room | None = None
         self.tight_steepest = self.wide_steepest = self.offset = 0.0
-        self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
-        if self.scaled:
-            self._take_tight(P, tight, anchor, device)
+        if self.conic:
+            self._take_tight(P, tight, room_below(P, tight, along), device)
         if len(wide):
-            self._take_wide(P, wide, device)
+            self._take_wide(P, wide, self._least_room(P, wide, point, direction), device)
 
-    def _take_tight(self, P: Polyhedron, numbers: Array, anchor: Array, device: Any) -> None:
-        room = room_below(P, numbers, anchor)
+    def _least_room(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
+        """What is left at the anchor for every s: the room is linear in s."""
+        room = room_below(P, numbers, point)
+        if self.conic:
+            return np.minimum(room, room_below(P, numbers, np.zeros(P.dim)))  # least at one of the ends
+        if direction is not None:  # σ + s ρ >= (1 + s) min(σ, ρ)
+            gain = room_below(P, numbers, point + direction) - P.rows.rhs[numbers] + P.rows.matrix[numbers] @ point
+            return np.minimum(room, gain * (1 - 2.0**-20))
+        return room
+
+    def _take_tight(self, P: Polyhedron, numbers: Array, room: Array, device: Any) -> None:
         refuse_thin(P, numbers, room)
         self.tight = Room(P, numbers, room, device=device, **WIDE)
         self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / room).max())
 
-    def _take_wide(self, P: Polyhedron, numbers: Array, device: Any) -> None:
-        room = room_below(P, numbers, self.point)
-        if self.scaled:  # the slack b - s a·q is linear in s: its least value is at one of the ends
-            room = np.minimum(room, room_below(P, numbers, np.zeros(P.dim)))
+    def _take_wide(self, P: Polyhedron, numbers: Array, room: Array, device: Any) -> None:
         refuse_thin(P, numbers, room)
         self.wide = Room(P, numbers, room, offset=True, device=device, **WIDE)
         self.wide_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / room).max())
@@ -145,24 +159,39 @@ class StrictPull(Strict):
 
     def loss(self, dtype: torch.dtype) -> float:
         u, tiny = roundoff(dtype), torch.finfo(dtype).tiny
-        wide = self.wide_steepest * (self.reach + tiny) if self.wide is not None else 0.0
-        return 2 * u * max(self.tight_steepest, wide)
+        if self.conic:
+            return 2 * u * max(self.tight_steepest, self.wide_steepest * (min(self.reach, _limit(dtype)) + tiny))
+        return 2 * u * self.wide_steepest * max(self.largest + tiny, 1.0 if self.follows else 0.0)
 
     def forward(self, x: Tensor, dtype: torch.dtype, shrinking: bool = True) -> Tensor:
         limit, tiny = _limit(dtype), torch.finfo(dtype).tiny
         margin = gamma(self.entries) + 3 * roundoff(dtype)
         size = x.abs().amax(-1)
+        scale = size.clamp(tiny, min(self.reach, limit)) if self.follows else torch.zeros_like(size)
+        farthest = size + scale + (self.largest + tiny)  # bounds x, the anchor and their difference
         excess = torch.full_like(size, -1.0)
         if self.wide is not None and shrinking:
-            allowance = margin * self.wide_steepest * (size + min(self.reach, limit) + tiny)
-            excess = self.wide(x) + allowance + 8 * EPS * self.offset
-        if self.tight is None:
-            return pull(x, self.anchor, (excess + 8 * EPS) / (1 - self.loss(dtype)), limit)
-        scale = size.clamp(tiny, min(self.reach, limit))
-        over = (self.tight(x) + margin * self.tight_steepest * (size + scale)) / scale
-        excess = (torch.maximum(excess, over) + 8 * EPS) / (1 - self.loss(dtype))
-        inside = pull(x, scale.unsqueeze(-1) * self.anchor, excess, limit)
+            excess = self.wide(x) + margin * self.wide_steepest * farthest + 8 * EPS * self.offset
+            excess = excess if self.conic else excess / (1.0 + scale)
+        if self.tight is not None:
+            over = (self.tight(x) + margin * self.tight_steepest * (size + scale)) / scale
+            excess = torch.maximum(excess, over)
+        anchor = torch.addcmul(self.origin, scale.unsqueeze(-1), self.along) if self.follows else self.origin
+        inside = pull(x, anchor, (excess + 8 * EPS) / (1 - self.loss(dtype)), limit)
+        if not self.conic:
+            return inside
         return torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)  # 0 is in the set
+
+
+def interior_ray(P: Polyhedron) -> Array | None:
+    """A direction r, max|r| = 1, along which every row gains room; None for a set that has none."""
+    if P.is_bounded:
+        return None
+    rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
+    middle = centre(rays)
+    if middle.implicit.any():
+        return None
+    return np.asarray(middle.point / np.abs(middle.point).max())
 
 
 def room_below(P: Polyhedron, numbers: Array, point: Array) -> Array:
