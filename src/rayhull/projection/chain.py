@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rayhull.projection import compiled
-from rayhull.projection.problem import SOLVED, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.way import ACCEPT, Way
+from rayhull.projection.problem import ACCEPT, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.way import Way
 from rayhull.rows import Array
 
 

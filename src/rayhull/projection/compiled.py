@@ -14,10 +14,13 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.dual import largest_eigenvalue
-from rayhull.projection.problem import Problem, Rhs
+from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
 from rayhull.rows import Array
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
+
+
+MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 
 
 @cache
@@ -73,24 +76,26 @@ class Rows:
         rows = problem.rows
         count, d = rows.shape
         if rows.nnz > 0.25 * count * d:
-            self.rows = (problem.dense.ravel(), np.zeros(0, np.int64), np.arange(count + 1) * d)
+            stored = (problem.dense.ravel(), np.zeros(0, np.int64), np.arange(count + 1) * d)
         else:
-            self.rows = (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+            stored = (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+        few = count <= MOST_PRODUCTS
+        self.rows = (*stored, (rows @ rows.T).toarray() if few else np.zeros((0, 0)))
         pattern = abs(rows)
         self.overlap = _first_in_row(pattern @ pattern.T, count)
         width = float((np.arange(count) - self.overlap).mean()) if count else 0.0
         self.banded = width <= max(4.0, 0.05 * count)  # a step is cheap and a gradient tells little: no first guess
-        self.gradient_steps = 0 if self.banded else (10 if count * d <= 10_000 else 20)
+        self.gradient_steps = 0 if self.banded else 20
         self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
         self.problem = problem
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: tuple[Tensor, Tensor] | None) -> tuple[Tensor, ...]:
-        """Points, multipliers, steps and status by the active-set methods."""
+    def solve(self, y: Tensor, rhs: Rhs, warm: tuple[Tensor, Tensor] | None) -> Found:
+        """Points by the active-set methods, each with its certificate."""
         from rayhull.projection._kernels.batch import solve_range
 
         n, count, d = len(y), len(self.problem.rhs), self.problem.d
         x, lam = np.empty((n, d)), np.empty((n, count))
-        status, steps = np.empty(n, np.int64), np.empty(n, np.int64)
+        status, steps, residual = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         if warm is None:
             active, state = np.zeros((n, count), bool), np.zeros((n, d), np.int8)
             active[:, self.problem.m :] = True
@@ -100,8 +105,10 @@ class Rows:
         steps_first = self.gradient_steps if warm is None else 0
         how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
         fixed = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper, points)
-        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, how), n)
-        return tuple(torch.from_numpy(v) for v in (x, lam, steps, status))
+        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, residual, how), n)
+        status = np.where(residual <= ACCEPT, SOLVED, np.where(status == EMPTY, EMPTY, UNSOLVED))
+        parts = (x, active, state, residual, steps, status)
+        return Found(*(torch.from_numpy(v).to(y.device) for v in parts))
 
     def multipliers(self, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rayhull.projection import compiled, dual
-from rayhull.projection.problem import EMPTY, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.problem import Found, Problem, Rhs
 from rayhull.projection.way import Way, refuse_crossed
 
-BATCH = 8  # from here on the first guess of large problems is made for all samples at once, by matrix products
+BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
 
 
 class ActiveSet(Way):
@@ -25,11 +24,9 @@ class ActiveSet(Way):
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         rows = self.compiled_rows
-        if warm is None and len(y) >= BATCH and rows.gradient_steps > 10:
+        if warm is None and len(y) >= BATCH and rows.gradient_steps:
             warm = dual.guess(self, y, rhs, rows.gradient_steps, rows.step)
-        z, lam, steps, status = (v.to(y.device) for v in rows.solve(y, rhs, warm))
-        found = self.found(y, rhs, z, lam, steps)
-        found.status = torch.where((status == EMPTY) & (found.status == UNSOLVED), EMPTY, found.status)
+        found = rows.solve(y, rhs, warm)
         refuse_crossed(found, rhs)
         return found
 

@@ -101,6 +101,7 @@ class Found:
 
 
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2
+ACCEPT = 1e-10  # a residual up to this is an answer; most are near 1e-15
 
 
 def rows_tensor(problem: Problem, like: Tensor) -> Any:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rayhull.projection import compiled
-from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.way import ACCEPT, Way, refuse_crossed
+from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.way import Way, refuse_crossed
 
 STEPS = 120
 

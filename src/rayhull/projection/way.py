@@ -13,10 +13,8 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from rayhull.projection import compiled, dual
-from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
 from rayhull.rows import Array
-
-ACCEPT = 1e-10  # a residual up to this is an answer; most are near 1e-15
 
 
 class Way:

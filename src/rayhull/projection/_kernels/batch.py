@@ -5,13 +5,16 @@ from __future__ import annotations
 from numba import njit
 
 from rayhull.projection._kernels.exact import DONE, exact
+from rayhull.projection._kernels.judge import judge
 from rayhull.projection._kernels.pivot import choose, pivot, workspace
 from rayhull.projection._kernels.rows import OPTIONS, factorise, gram, solve_lower, solve_upper
 from rayhull.projection._kernels.warm import guess
 
 
 @njit(**OPTIONS)
-def solve_range(start, stop, rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, status, steps, how):  # type: ignore[no-untyped-def]
+def solve_range(
+    start, stop, rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, status, steps, residual, how
+):  # type: ignore[no-untyped-def]
     """Fill samples start .. stop - 1. ``c``, ``lower``, ``upper`` have one row, or one for each sample.
 
     ``how``: (gradient steps for a first guess, their length, block pivots, steps of the exact method, bounds last).
@@ -30,6 +33,7 @@ def solve_range(start, stop, rows, lengths, overlap, c, m, lower, upper, y, acti
             steps[n] += more
         for j in range(len(low)):
             x[n, j] = min(max(x[n, j], low[j]), high[j])
+        residual[n] = judge(rows, rhs, m, low, high, y[n], lam[n], x[n], work[7], active[n], state[n])
 
 
 @njit(**OPTIONS)

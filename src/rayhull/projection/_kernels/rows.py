@@ -1,6 +1,7 @@
 """Products with rows that are dense or sparse: what the two active-set methods share.
 
-Rows are a tuple (data, indices, indptr). Dense rows have no indices and their data one after another.
+Rows are a tuple (data, indices, indptr, products). Dense rows have no indices and their data one after another;
+products are all row · row (M, M), or empty where there are too many.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TINY = 1e-14  # a pivot this small against its diagonal: the row depends on thos
 
 @njit(inline="always")
 def row_dot(rows, i, x):  # type: ignore[no-untyped-def]
-    data, indices, indptr = rows
+    data, indices, indptr, _ = rows
     total = 0.0
     if len(indices) == 0:
         start, d = indptr[i], len(x)
@@ -32,7 +33,7 @@ def row_dot(rows, i, x):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def add_row(rows, i, factor, x):  # type: ignore[no-untyped-def]
     """x += factor * row i."""
-    data, indices, indptr = rows
+    data, indices, indptr, _ = rows
     if len(indices) == 0:
         start, d = indptr[i], len(x)
         for j in range(d):
@@ -44,7 +45,7 @@ def add_row(rows, i, factor, x):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def entry(rows, i, j):  # type: ignore[no-untyped-def]
-    data, indices, indptr = rows
+    data, indices, indptr, _ = rows
     if len(indices) == 0:
         return data[indptr[i] + j]
     for e in range(indptr[i], indptr[i + 1]):
@@ -56,10 +57,20 @@ def entry(rows, i, j):  # type: ignore[no-untyped-def]
 @njit(**OPTIONS)
 def gram(rows, chosen, k, state, first, H, v, free):  # type: ignore[no-untyped-def]
     """H[a, b] = row a · row b over the free coordinates, for the chosen rows and b from first[a] to a."""
-    data, indices, indptr = rows
-    if len(indices) == 0:
+    data, indices, indptr, products = rows
+    if len(products) > 0 and not state.any():
+        for a in range(k):
+            for b in range(first[a], a + 1):
+                H[a, b] = products[chosen[a], chosen[b]]
+    elif len(indices) == 0:
         _dense_gram(data, indptr, chosen, k, state, H, free)
-        return
+    else:
+        _sparse_gram(rows, chosen, k, state, first, H, v)
+
+
+@njit(**OPTIONS)
+def _sparse_gram(rows, chosen, k, state, first, H, v):  # type: ignore[no-untyped-def]
+    data, indices, indptr, _ = rows
     v[:] = 0.0
     for a in range(k):
         i = chosen[a]

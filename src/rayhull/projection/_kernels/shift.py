@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rayhull.projection._kernels.rows import OPTIONS
+from rayhull.projection._kernels.rows import FAST, OPTIONS
 
 MOST = 120
+NO_NAN = {**OPTIONS, "fastmath": FAST | {"nnan"}}  # points are finite: min and max become single instructions
 ULP = 2.2e-16
 
 
@@ -33,7 +34,7 @@ def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, 
             shifts[s], residual[s], steps[s] = t, error, used
 
 
-@njit(**OPTIONS)
+@njit(**NO_NAN)
 def _clipped(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
     """z = clip(v - t a), a·z, and the slope Σ a² over the coordinates strictly inside their bounds."""
     total, slope = 0.0, 0.0
