@@ -90,6 +90,19 @@ class Run:
                 )
             else:
                 write_json(path, stated)
+            self._lock(path)
+
+    def _lock(self, path: Path) -> None:
+        """Hold the folder until this process ends, however it ends; two writers would spoil each other's files."""
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such lock
+            return
+        self.held = path.open("r+")
+        try:
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultsError(f"another process is running in {self.folder}: wait for it, or choose --name.") from None
 
     def _refuse_other(self, path: Path, stated: dict[str, Any]) -> None:
         changed = differences(read_json(path), json.loads(json.dumps(stated)))

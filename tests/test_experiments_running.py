@@ -16,6 +16,7 @@ import torch
 
 from experiments import cli, results
 from experiments.errors import ResultsError
+from experiments.settings import ProjectionSettings
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--dataset", "mnist-small", "--samples", "512", "--learning-rate", "1e-3", "--threads", "1", "--quiet"]
@@ -140,6 +141,21 @@ def test_a_folder_from_other_settings_is_refused_and_left_as_it_is(tmp_path, cap
     assert run(tmp_path, "--method", "unconstrained", "--epochs", "1", "--batch-size", "128") == 2
     assert "batch_size was 256, is 128" in capsys.readouterr().err
     assert lines(tmp_path) == before
+
+
+def test_two_processes_do_not_write_into_one_folder(tmp_path):
+    first = results.Run(tmp_path / "run", "projection", ProjectionSettings())
+    with pytest.raises(ResultsError, match="another process is running"):
+        results.Run(tmp_path / "run", "projection", ProjectionSettings())
+    first.held.close()
+    results.Run(tmp_path / "run", "projection", ProjectionSettings())
+
+
+def test_a_sweep_runs_every_method_at_every_rate_and_reports(tmp_path):
+    command = ["sweep", "projection", "--out", str(tmp_path), "--epochs", "1", *SMALL, "--methods", "unconstrained"]
+    assert cli.main([*command, "--learning-rates", "1e-3", "1e-4", "--seeds", "0"]) == 0
+    assert len(results.find_runs(tmp_path)) == 2
+    assert (tmp_path / "report.html").exists()
 
 
 def test_a_folder_with_somebody_elses_files_is_refused(tmp_path, capsys):

@@ -61,19 +61,19 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
     loop = rh.TestTimeProjection(nets["unconstrained"], P, solver="osqp")
     fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
     if settings.compiled:
-        fast += [
-            Case(name, f"{name}, compiled", torch.compile(nets[name])) for name in ("unconstrained", "constrained")
-        ]
+        compiled = {name: torch.compile(nets[name]) for name in ("unconstrained", "constrained")}
+        fast += [Case(name, f"{name}, compiled", network) for name, network in compiled.items()]
     return [(fast, settings.repeats), ([Case("ttp", "ttp, OSQP loop", loop)], settings.solver_repeats)]
 
 
 @torch.no_grad()
 def measure(cases: list[Case], inputs: Tensor, settings: TimingSettings, repeats: int, bar: Bar) -> list[list[float]]:
-    """Seconds of each repeat over all inputs, for each case, after one batch to warm up."""
+    """Seconds of each repeat over all inputs, for each case, after two batches to warm up."""
     batches = inputs.split(settings.batch_size)
     times: list[list[float]] = [[] for _ in cases]
     for case in cases:
-        case.call(batches[0])
+        for batch in (batches[0], batches[-1]):  # the last one may be shorter, which torch.compile compiles again
+            case.call(batch)
     for _ in range(repeats):
         for case, seconds in zip(cases, times, strict=True):
             began = time.perf_counter()
