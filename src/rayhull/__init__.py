@@ -14,6 +14,7 @@ from rayhull._version import __version__
 if TYPE_CHECKING:
     from rayhull.combine import intersection, product
     from rayhull.conversion.convert import convert
+    from rayhull.conversion.files import read, write
     from rayhull.errors import (
         BudgetExceededError,
         EmptySetError,
@@ -53,6 +54,7 @@ _HOME = {
     "polyhedron": ["Polyhedron"],
     "combine": ["intersection", "product"],
     "conversion.convert": ["convert"],
+    "conversion.files": ["read", "write"],
     "generators": ["Generators"],
     "nn.constrained": ["Constrained"],
     "nn.map_into": ["MapInto"],
@@ -99,10 +101,12 @@ __all__ = [
     "paper_layer",
     "product",
     "project",
+    "read",
     "simplex",
     "sum_to",
     "unimodal",
     "windows",
+    "write",
 ]
 
 

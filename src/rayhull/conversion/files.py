@@ -23,7 +23,15 @@ KINDS = {".ine": "H-representation", ".ext": "V-representation"}
 
 
 def read(path: str | Path) -> Polyhedron | Generators:
-    """The set in a file: .ine gives a Polyhedron, .ext Generators, .npz whichever was written."""
+    """The set in a file: .ine gives a Polyhedron, .ext Generators, .npz whichever was written.
+
+    Examples:
+        >>> import tempfile, rayhull as rh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rh.write(f"{folder}/simplex.ine", rh.simplex(3))
+        ...     rh.read(f"{folder}/simplex.ine")
+        Polyhedron(shape=(3,): 3 inequalities, 1 equalities)
+    """
     path = Path(path)
     if path.suffix == ".npz":
         return _read_npz(path)
@@ -37,7 +45,15 @@ def read(path: str | Path) -> Polyhedron | Generators:
 
 
 def write(path: str | Path, item: Polyhedron | Generators) -> None:
-    """Write a set: .ine and .npz take a Polyhedron, .ext and .npz take Generators."""
+    """Write a set: .ine and .npz take a Polyhedron, .ext and .npz take Generators.
+
+    Examples:
+        >>> import tempfile, rayhull as rh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rh.write(f"{folder}/simplex.ext", rh.simplex(3).generators())
+        ...     rh.read(f"{folder}/simplex.ext")
+        Generators(3 vertices, 0 rays, 0 lines in R^3, exact)
+    """
     path = Path(path)
     expected = {".ine": Polyhedron, ".ext": Generators}.get(path.suffix, (Polyhedron, Generators))
     if path.suffix not in (*KINDS, ".npz") or not isinstance(item, expected):
