@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.projection.nearest import Projector
+from rayhull.projection.operator import nearest, register
 from rayhull.projection.problem import Found
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Projection(nn.Module):
     ) -> None:
         super().__init__()
         self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
+        self._number = register(self.projector)
         self.warm_start = warm_start
         self._last: list[Found] | None = None
         digest = np.frombuffer(bytes.fromhex(polyhedron.fingerprint), np.uint8)
@@ -85,6 +87,8 @@ class Projection(nn.Module):
         return_info: bool = False,
     ) -> Any:
         """Nearest points; with ``return_info`` also residuals, steps and ways."""
+        if torch.compiler.is_compiling() and not return_info:
+            return nearest(x, b, b_eq, lower, upper, self._number)
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper}
         z, call = self.projector(x, warm=self._last if self.warm_start else None, **sides)
         if self.warm_start:
@@ -92,6 +96,10 @@ class Projection(nn.Module):
         if not return_info:
             return z
         return z, call.info(tuple(x.shape[: x.ndim - len(self.polyhedron.shape)]))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._number = register(self.projector)  # a copy is found by its own number
 
     def extra_repr(self) -> str:
         ways = ", ".join(dict.fromkeys(part.way.name for part in self.projector.parts))

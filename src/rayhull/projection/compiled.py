@@ -45,16 +45,19 @@ def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
         done.result()
 
 
-def shift(y: Tensor, index: Tensor, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals and steps of the blocks."""
+def shift(y: Tensor, index: Tensor, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, ...]:
+    """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals, steps and status."""
     from rayhull.projection._kernels.shift import shift_range
 
     n, blocks = len(y), len(y) * len(index)
     shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
-    given = [v.numpy() for v in (y, index)] + [a] + [v.contiguous().numpy() for v in (rhs.c, rhs.lower, rhs.upper)]
+    given = [y.numpy(), index.numpy().astype(np.uint32), a] + [
+        v.contiguous().numpy() for v in (rhs.c, rhs.lower, rhs.upper)
+    ]
     made = (out.numpy(), shifts, residual, steps)
     spread(lambda start, stop: shift_range(start, stop, *given, equality, *made), n, least=max(1, 4096 // y.shape[1]))
-    return torch.from_numpy(shifts), torch.from_numpy(residual), torch.from_numpy(steps)
+    status = np.where(residual <= ACCEPT, SOLVED, UNSOLVED)
+    return tuple(torch.from_numpy(v) for v in (shifts, residual, steps, status))
 
 
 def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
@@ -104,8 +107,9 @@ class Rows:
         c, lower, upper, points = (np.ascontiguousarray(v.cpu().numpy()) for v in (rhs.c, rhs.lower, rhs.upper, y))
         steps_first = self.gradient_steps if warm is None else 0
         how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
-        fixed = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper, points)
-        spread(lambda a, b: solve_range(a, b, *fixed, active, state, lam, x, status, steps, residual, how), n)
+        problem = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper)
+        made = (lam, x, status, steps, residual)
+        spread(lambda a, b: solve_range(a, b, problem, points, (active, state), made, how), n)
         status = np.where(residual <= ACCEPT, SOLVED, np.where(status == EMPTY, EMPTY, UNSOLVED))
         parts = (x, active, state, residual, steps, status)
         return Found(*(torch.from_numpy(v).to(y.device) for v in parts))

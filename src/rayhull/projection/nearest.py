@@ -40,14 +40,21 @@ class Projector:
 
     def __call__(self, x: Tensor, *, warm: list[Found] | None = None, **given: Any) -> tuple[Tensor, Call]:
         """Nearest points and the state of the call. Shape: x (*, event shape)."""
-        P = self.polyhedron
-        batch, flat = _flat_points(P, x)
-        sides = [_flat_side(P, name, given.get(name), batch, flat) for name in ("b", "b_eq", "lower", "upper")]
+        batch, flat = self.flat(x)
+        sides = [self.flat_side(name, given.get(name), batch, flat) for name in ("b", "b_eq", "lower", "upper")]
         if warm is not None and len(warm[0].residual) != len(flat) * self.parts[0].count:
             warm = None  # other samples than last time
         call = Call(self.parts, self.infeasible, warm)
         z: Tensor = Nearest.apply(call, flat, *sides)  # type: ignore[no-untyped-call]
         return z.reshape(x.shape), call
+
+    def flat(self, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
+        """The batch shape, and the points (n, D), after a check of shape, dtype and values."""
+        return _flat_points(self.polyhedron, x)
+
+    def flat_side(self, name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor | None:
+        """A right-hand side or bound as (1 or n, length), after a check of its shape and values."""
+        return _flat_side(self.polyhedron, name, value, batch, like)
 
 
 def project(

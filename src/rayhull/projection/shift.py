@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection import compiled
-from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.problem import EMPTY, Found, Problem, Rhs
 from rayhull.projection.way import Way, refuse_crossed
 
 STEPS = 120
@@ -43,8 +43,7 @@ class ClippedShift(Way):
         if not fits or not compiled.available():
             return None
         x, equality = x.contiguous(), self.problem.m == 0
-        t, residual, steps = compiled.shift(x, index, self.problem.dense[0], rhs, equality, out)
-        status = torch.where(residual <= ACCEPT, SOLVED, UNSOLVED)
+        t, residual, steps, status = compiled.shift(x, index, self.problem.dense[0], rhs, equality, out)
         found = ShiftFound(x, index, rhs, self.dense_rows(t)[0], t, residual=residual, steps=steps, status=status)
         self._mark_empty(found, rhs)
         return found

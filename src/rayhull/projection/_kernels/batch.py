@@ -12,13 +12,16 @@ from rayhull.projection._kernels.warm import guess
 
 
 @njit(**OPTIONS)
-def solve_range(
-    start, stop, rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, status, steps, residual, how
-):  # type: ignore[no-untyped-def]
-    """Fill samples start .. stop - 1. ``c``, ``lower``, ``upper`` have one row, or one for each sample.
+def solve_range(start, stop, problem, y, guessed, made, how):  # type: ignore[no-untyped-def]
+    """Fill samples start .. stop - 1.
 
+    ``problem``: rows, their 1-norms and envelope, c, m, lower, upper; c and the bounds have one row, or one for each
+    sample. ``guessed``: active rows and states, in and out. ``made``: multipliers, points, status, steps, residuals.
     ``how``: (gradient steps for a first guess, their length, block pivots, steps of the exact method, bounds last).
     """
+    rows, lengths, overlap, c, m, lower, upper = problem
+    active, state = guessed
+    lam, x, status, steps, residual = made
     work = workspace(c.shape[1], y.shape[1])
     for n in range(start, stop):
         rhs = c[n if len(c) > 1 else 0]

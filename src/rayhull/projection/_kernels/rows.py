@@ -85,7 +85,7 @@ def _sparse_gram(rows, chosen, k, state, first, H, v):  # type: ignore[no-untype
 
 @njit(**OPTIONS)
 def _dense_gram(data, indptr, chosen, k, state, H, free):  # type: ignore[no-untyped-def]
-    """The same for dense rows: free columns gathered once, then 2 x 2 tiles, which halves the loads."""
+    """The same for dense rows: free columns gathered once, then 3 x 3 tiles, which thirds the loads."""
     f, d = 0, len(state)
     for a in range(k):
         start, f = indptr[chosen[a]], 0
@@ -93,17 +93,30 @@ def _dense_gram(data, indptr, chosen, k, state, H, free):  # type: ignore[no-unt
             if state[j] == 0:
                 free[a, f] = data[start + j]
                 f += 1
-    for a in range(0, k, 2):
-        second = min(a + 1, k - 1)
-        for b in range(0, a + 1, 2):
-            other = min(b + 1, k - 1)
-            p, q, r, s = 0.0, 0.0, 0.0, 0.0
-            for j in range(f):
-                p += free[a, j] * free[b, j]
-                q += free[a, j] * free[other, j]
-                r += free[second, j] * free[b, j]
-                s += free[second, j] * free[other, j]
-            H[a, b], H[a, other], H[second, b], H[second, other] = p, q, r, s
+    for a in range(0, k, 3):
+        for b in range(0, a + 1, 3):
+            _tile(free, f, (a, min(a + 1, k - 1), min(a + 2, k - 1)), (b, min(b + 1, k - 1), min(b + 2, k - 1)), H)
+
+
+@njit(**OPTIONS)
+def _tile(free, f, left, right, H):  # type: ignore[no-untyped-def]
+    """Nine products of three rows with three."""
+    a, b, c = free[left[0]], free[left[1]], free[left[2]]
+    u, v, w = free[right[0]], free[right[1]], free[right[2]]
+    au, av, aw, bu, bv, bw, cu, cv, cw = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(f):
+        au += a[j] * u[j]
+        av += a[j] * v[j]
+        aw += a[j] * w[j]
+        bu += b[j] * u[j]
+        bv += b[j] * v[j]
+        bw += b[j] * w[j]
+        cu += c[j] * u[j]
+        cv += c[j] * v[j]
+        cw += c[j] * w[j]
+    H[left[0], right[0]], H[left[0], right[1]], H[left[0], right[2]] = au, av, aw
+    H[left[1], right[0]], H[left[1], right[1]], H[left[1], right[2]] = bu, bv, bw
+    H[left[2], right[0]], H[left[2], right[1]], H[left[2], right[2]] = cu, cv, cw
 
 
 @njit(**OPTIONS)

@@ -21,41 +21,55 @@ def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, 
     for n in range(start, stop):
         for b in range(count):
             s = n * count + b
+            source, target, place = y[n], x[n], index[b]  # unsigned places: no check for negative ones
             low, high = lower[s if len(lower) > 1 else 0], upper[s if len(upper) > 1 else 0]
             rhs = c[s if len(c) > 1 else 0, 0]
+            largest = 0.0
             for j in range(size):
-                v[j] = y[n, index[b, j]]
-            total, slope = _clipped(v, a, 0.0, low, high, z)
+                value = source[place[j]]
+                v[j] = value
+                largest = max(largest, abs(value))
+            total, slope = _clipped(v, a, 0.0, low, high)
             t, used, error = 0.0, 0, 0.0
             if total > rhs or (equality and total < rhs):
-                t, used, error = _root(v, a, rhs, low, high, equality, total - rhs, slope, reach, z)
+                t, used, excess, slope = _root(v, a, rhs, low, high, equality, total - rhs, slope, reach, largest)
+                error = _refined(v, a, t, rhs, low, high, excess, slope, reach, z)
+            else:
+                _write(v, a, 0.0, low, high, z)
             for j in range(size):
-                x[n, index[b, j]] = z[j]
+                target[place[j]] = z[j]
             shifts[s], residual[s], steps[s] = t, error, used
 
 
 @njit(**NO_NAN)
-def _clipped(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
-    """z = clip(v - t a), a·z, and the slope Σ a² over the coordinates strictly inside their bounds."""
+def _clipped(v, a, t, low, high):  # type: ignore[no-untyped-def]
+    """a·clip(v - t a), and the slope Σ a² over the coordinates strictly inside their bounds."""
     total, slope = 0.0, 0.0
     for j in range(len(v)):
         u = v[j] - t * a[j]
-        w = min(max(u, low[j]), high[j])
-        z[j] = w
-        total += a[j] * w
+        total += a[j] * min(max(u, low[j]), high[j])
         slope += a[j] * a[j] if low[j] < u and u < high[j] else 0.0
     return total, slope
 
 
-@njit(**OPTIONS)
-def _root(v, a, rhs, low, high, equality, excess, slope, reach, z):  # type: ignore[no-untyped-def]
-    """t with a·clip(v - t a) = rhs: Newton steps, halved or stretched where they leave the bracket."""
-    largest, start = 0.0, 0.0
+@njit(**NO_NAN)
+def _write(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
+    """z = clip(v - t a), and its largest entry."""
+    size = 0.0
     for j in range(len(v)):
-        largest, start = max(largest, abs(v[j])), max(start, abs(z[j]))
-    goal = 2 * ULP * (reach * start + abs(rhs) + largest)
+        w = min(max(v[j] - t * a[j], low[j]), high[j])
+        z[j] = w
+        size = max(size, abs(w))
+    return size
+
+
+@njit(**OPTIONS)
+def _root(v, a, rhs, low, high, equality, excess, slope, reach, largest):  # type: ignore[no-untyped-def]
+    """t with a·clip(v - t a) = rhs: Newton steps, halved or stretched where they leave the bracket."""
+    goal = 2 * ULP * (reach * largest + abs(rhs))
     left, right = -np.inf if equality else 0.0, np.inf
-    t, stride = 0.0, largest + start + abs(rhs)
+    t, stride = 0.0, largest + abs(rhs)
+    stride = stride if stride > 0.0 else 1.0
     used = 0
     while abs(excess) > goal and used < MOST:
         used += 1
@@ -64,6 +78,8 @@ def _root(v, a, rhs, low, high, equality, excess, slope, reach, z):  # type: ign
         else:
             right = t
         new = t + excess / slope if slope > 0.0 else np.inf
+        if abs(new - t) <= ULP * abs(t):
+            break
         if not (left < new and new < right) or new == np.inf:
             if left > -np.inf and right < np.inf:
                 new = 0.5 * (left + right)
@@ -71,17 +87,15 @@ def _root(v, a, rhs, low, high, equality, excess, slope, reach, z):  # type: ign
                 new = t + stride if excess > 0 else t - stride
                 stride *= 4
         t = new
-        total, slope = _clipped(v, a, t, low, high, z)
+        total, slope = _clipped(v, a, t, low, high)
         excess = total - rhs
-    return t, used, _refine(v, a, t, rhs, low, high, excess, slope, reach, z)
+    return t, used, excess, slope
 
 
 @njit(**OPTIONS)
-def _refine(v, a, t, rhs, low, high, excess, slope, reach, z):  # type: ignore[no-untyped-def]
-    """Meet the row to the rounding of z, which may be far below that of v; returns the relative error."""
-    size = 0.0
-    for j in range(len(v)):
-        size = max(size, abs(z[j]))
+def _refined(v, a, t, rhs, low, high, excess, slope, reach, z):  # type: ignore[no-untyped-def]
+    """z = clip(v - t a), met to the rounding of z, which may be far below that of v; returns the relative error."""
+    size = _write(v, a, t, low, high, z)
     terms = max(size, abs(rhs), 1e-300)
     if abs(excess) > ULP * (reach * size + abs(rhs)) and slope > 0.0:
         step, excess = excess / slope, -rhs
