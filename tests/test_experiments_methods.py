@@ -9,8 +9,8 @@ import rayhull as rh
 from experiments import cli, digits, methods
 from experiments.results import read_json
 from experiments.schedules import Schedule
-from experiments.settings import ProjectionSettings, VaeSettings
-from experiments.studies import projection, vae
+from experiments.settings import ProjectionSettings, TimingSettings, VaeSettings
+from experiments.studies import projection, timing, vae
 
 SMALL = ["--dataset", "mnist-small", "--samples", "256", "--epochs", "1", "--threads", "1", "--quiet"]
 P = projection.paper_set()
@@ -135,6 +135,15 @@ def test_optnet_agrees_with_our_projection():
     small = rh.checkerboard((8, 8), tiles=(4, 4)) & rh.box(-1, 1)
     u = torch.randn(5, 8, 8, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(QuadraticProgram(small)(u), rh.project(small, u), atol=1e-4, rtol=0)
+
+
+def test_everything_that_is_timed_as_constrained_gives_points_of_the_set(images):
+    brief = TimingSettings(512, dataset="mnist-small", compiled=False, training_epochs=0)
+    for model, inputs in (("projection", images.test[:3]), ("vae", torch.randn(3, 2))):
+        for cases, _ in timing.groups(model, brief, images):
+            for case in cases:
+                inside = P.contains(case.call(inputs), atol=1e-4 if "OSQP" in case.label else None)
+                assert inside.all() == (case.label != "unconstrained"), case.label
 
 
 def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():
