@@ -23,13 +23,20 @@ class Constants(nn.Module):
         self._stays_wide = False
 
     def constant(
-        self, name: str, values: Array, device: Any = None, dtype: torch.dtype | None = None, stays_wide: bool = False
+        self,
+        name: str,
+        values: Array,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        stays_wide: bool = False,
+        persistent: bool = True,
     ) -> None:
         """Register ``values`` (float64) as the buffer ``name``; ``stays_wide`` keeps it in float64 under every cast."""
         self._exact[name] = values
         self._stays_wide = stays_wide
         dtype = torch.get_default_dtype() if dtype is None else dtype
-        self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64).to(device=device, dtype=dtype))
+        tensor = torch.tensor(values, dtype=torch.float64).to(device=device, dtype=dtype)
+        self.register_buffer(name, tensor, persistent=persistent)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = {name: getattr(self, name) for name in self._exact}

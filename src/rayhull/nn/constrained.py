@@ -81,7 +81,7 @@ class Constrained(nn.Module):
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
         coefficients = self.linear(self._normalised(features))
         if self.map.strict:  # finite features may overflow in the Linear; others come out as NaN
-            coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True)
+            coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True).to(coefficients.dtype)
         return self.map(coefficients, **of_sample)
 
     def _normalised(self, features: Tensor) -> Tensor:

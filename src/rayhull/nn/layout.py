@@ -56,7 +56,7 @@ class ToEventOrder(nn.Module):
         if self.by_index:
             inverse = np.empty_like(order)
             inverse[order] = np.arange(len(order))
-            self.register_buffer("inverse", torch.as_tensor(inverse, device=device), persistent=False)
+            self.register_buffer("inverse", torch.tensor(inverse, device=device), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         batch = x.shape[:-1]

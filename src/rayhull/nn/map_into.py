@@ -115,7 +115,9 @@ class MapInto(nn.Module):
             c = finite(c)
         directions, scales, start = [], [], 0
         for part in self.blocks():
-            own = c[..., start : start + part.coefficients].reshape(*c.shape[:-1], part.count, -1)
+            own = c[..., start : start + part.coefficients].reshape(
+                *c.shape[:-1], part.count, part.direction.coefficients
+            )
             start += part.coefficients
             directions.append(part.direction(own))
             on = self.shrinking or isinstance(part.strict, StrictReach)

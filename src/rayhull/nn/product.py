@@ -36,7 +36,7 @@ class Product(Constants):
         if self.has_short:
             columns, entries = _padded(sp.csr_array(matrix[short]), self.width)
             self.constant("entries", entries, **factory)
-            self.register_buffer("columns", torch.as_tensor(columns.ravel(), device=factory.get("device")))
+            self.register_buffer("columns", torch.tensor(columns.ravel(), device=factory.get("device")))
         if self.has_long:
             self.constant("dense", matrix[long].toarray(), **factory)
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rayhull.nn.constants import Constants
 from rayhull.nn.geometry import Blocks, View
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
 
 
-class SampleRows(nn.Module):
+class SampleRows(Constants):
     """b, lower and upper of a sample → h / h(sample) for the rows of one kind of block.
 
     A row whose room at the base point is not positive for some sample is refused; in a compiled graph, where nothing
@@ -48,14 +49,14 @@ class SampleRows(nn.Module):
         self._keep("coordinates", blocks.index, device)
         self._keep("mirrored", (blocks.sign < 0)[:, None], device)
         self._keep("rows", of_row, device)
-        old = np.zeros(0) if room is None else room.room
-        self._keep("room", old, device)
-        self._keep("offset", P.inequalities.rhs[of_row], device)
+        wide: dict[str, Any] = {"device": device, "persistent": False}
+        self.constant("room", np.zeros(0) if room is None else room.room, **wide)
+        self.constant("offset", P.inequalities.rhs[of_row], **wide)
         for name, bounds in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
-            self._keep(f"stated_{name}", bounds[blocks.index], device)
+            self.constant(f"stated_{name}", bounds[blocks.index], **wide)
 
     def _keep(self, name: str, values: Any, device: Any) -> None:
-        self.register_buffer(name, torch.as_tensor(values, device=device), persistent=False)
+        self.register_buffer(name, torch.tensor(values, device=device), persistent=False)
 
     def forward(self, base: Tensor, given: dict[str, Tensor]) -> dict[str, Tensor]:
         """The changes for the room's "rows", "upper" and "lower" (of the block, so that a mirrored one swaps them)."""

@@ -130,11 +130,12 @@ class StrictPull(Strict):
         self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
         self.tight: Room | None = None
         self.wide: Room | None = None
-        self.tight_steepest = self.wide_steepest = self.offset = 0.0
+        self.tight_steepest = self.wide_steepest = self.offset = self.share = 0.0
         if self.conic:
             self._take_tight(P, tight, room_below(P, tight, along), device)
         if len(wide):
             self._take_wide(P, wide, self._least_room(P, wide, point, direction), device)
+            self.share = self._rounding_share(P, wide, point, direction)
 
     def _least_room(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
         """What is left at the anchor for every s: the room is linear in s."""
@@ -145,6 +146,16 @@ class StrictPull(Strict):
             gain = room_below(P, numbers, point + direction) - P.rows.rhs[numbers] + P.rows.matrix[numbers] @ point
             return np.minimum(room, gain * (1 - 2.0**-20))
         return room
+
+    def _rounding_share(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> float:
+        """max |a|·|anchor| / room over the rows and over s: what a unit of relative rounding takes of the room."""
+        matrix = abs(P.rows.matrix[numbers])
+        if self.conic:
+            return self.wide_steepest * self.reach
+        share = matrix @ np.abs(point) / room_below(P, numbers, point)
+        if direction is not None:  # (p + s r) / (σ + s ρ) is at most the larger of p / σ and r / ρ
+            share = np.maximum(share, matrix @ np.abs(direction) / -(P.rows.matrix[numbers] @ direction))
+        return float(share.max())
 
     def _take_tight(self, P: Polyhedron, numbers: Array, room: Array, device: Any) -> None:
         refuse_thin(P, numbers, room)
@@ -159,9 +170,7 @@ class StrictPull(Strict):
 
     def loss(self, dtype: torch.dtype) -> float:
         u, tiny = roundoff(dtype), torch.finfo(dtype).tiny
-        if self.conic:
-            return 2 * u * max(self.tight_steepest, self.wide_steepest * (min(self.reach, _limit(dtype)) + tiny))
-        return 2 * u * self.wide_steepest * max(self.largest + tiny, 1.0 if self.follows else 0.0)
+        return 2 * u * max(self.tight_steepest, self.share + self.wide_steepest * tiny)
 
     def forward(self, x: Tensor, dtype: torch.dtype, shrinking: bool = True) -> Tensor:
         limit, tiny = _limit(dtype), torch.finfo(dtype).tiny

@@ -1,0 +1,123 @@
+"""For users' own test suites: is a module's output in the set, for inputs that try to get out?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from rayhull.polyhedron import Polyhedron
+
+SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
+
+
+def assert_feasible(
+    module: Callable[[Tensor], Tensor],
+    polyhedron: Polyhedron,
+    in_features: int,
+    *,
+    exactly: bool = False,
+    atol: float | None = None,
+    samples: int = 64,
+    ascent_steps: int = 20,
+    scales: tuple[float, ...] = SCALES,
+    seed: int = 0,
+) -> int:
+    """Raise AssertionError if some output is outside the set; return how many outputs were judged.
+
+    The inputs: random at every scale, zeros and single spikes, and inputs moved by gradient ascent on the violation, all
+    in training and in evaluation mode (which is restored). ``exactly`` adds signs at the largest finite size, where an
+    ordinary layer may overflow.
+
+    Args:
+        module: features → points; a torch module or any function of a tensor.
+        polyhedron: the set.
+        in_features: size of an input sample.
+        exactly: judge in rational arithmetic, without a tolerance, as ``strict=True`` promises for inequalities.
+        atol: tolerance of ``contains``; by default that of the outputs' dtype.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> from rayhull.testing import assert_feasible
+        >>> P = rh.monotone(5) & rh.box(-1, 1)
+        >>> assert_feasible(rh.Constrained(4, P, strict=True), P, 4, exactly=True, samples=8) > 100
+        True
+        >>> try:
+        ...     assert_feasible(torch.nn.Linear(4, 5), P, 4)
+        ... except AssertionError as error:
+        ...     print(" ".join(str(error).split()[3:6]))
+        outputs are outside
+    """
+    judged = 0
+    for mode in _modes(module):
+        for name, features in _inputs(module, polyhedron, in_features, samples, ascent_steps, scales, seed, exactly):
+            with torch.no_grad():
+                x = module(features)
+            inside = polyhedron.contains_exactly(x) if exactly else polyhedron.contains(x, atol)
+            judged += inside.numel()
+            if not bool(inside.all()):
+                worst = float(polyhedron.violation(x).max())
+                raise AssertionError(
+                    f"{int((~inside).sum())} of {inside.numel()} outputs are outside {polyhedron} for {name} in {mode} "
+                    f"(largest violation {worst:.3g})."
+                )
+    return judged
+
+
+def _modes(module: Any) -> Iterator[str]:
+    if not isinstance(module, nn.Module):
+        yield "one call"
+        return
+    before = module.training
+    try:
+        for training in (True, False):
+            module.train(training)
+            yield "training" if training else "evaluation"
+    finally:
+        module.train(before)
+
+
+def _inputs(
+    module: Any, P: Polyhedron, n: int, samples: int, steps: int, scales: tuple[float, ...], seed: int, extreme: bool
+) -> Iterator[tuple[str, Tensor]]:
+    dtype, device = _like(module)
+    generator = torch.Generator().manual_seed(seed)
+    largest = torch.finfo(dtype).max
+
+    def ready(values: Tensor) -> Tensor:
+        return values.clamp(-largest, largest).to(device=device, dtype=dtype)
+
+    start = torch.randn(samples, n, generator=generator, dtype=torch.float64)
+    for scale in scales:
+        yield f"random inputs of scale {scale:g}", ready(start * scale)
+    yield "spikes", ready(torch.eye(n, dtype=torch.float64).repeat(2, 1)[:samples] * 1e3)
+    yield "zeros", ready(torch.zeros(2, n, dtype=torch.float64))
+    if extreme:
+        yield "the largest finite inputs", ready(start.sign() * largest)
+    yield "inputs that climb the violation", ready(_climb(module, P, ready(start), steps).double())
+
+
+def _like(module: Any) -> tuple[torch.dtype, torch.device]:
+    """The dtype and device of the module's first floating weight."""
+    tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            return tensor.dtype, tensor.device
+    return torch.get_default_dtype(), torch.device("cpu")
+
+
+def _climb(module: Any, P: Polyhedron, features: Tensor, steps: int) -> Tensor:
+    """Gradient ascent on the violation, or where it is 0 on the rows' values: towards and along the boundary."""
+    features = features.clone().requires_grad_()
+    for _ in range(steps):
+        x = module(features)
+        objective = P.violation(x).sum() + x.abs().double().sum() * 1e-3
+        if not objective.requires_grad:
+            break
+        (slope,) = torch.autograd.grad(objective, features, allow_unused=True, materialize_grads=True)
+        size = slope.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(slope.dtype).tiny)
+        features = (features + 0.5 * slope / size).detach().requires_grad_()
+    return features.detach()

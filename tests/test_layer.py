@@ -1,0 +1,228 @@
+"""One contract over every set and every way in: inside at every scale, gradients right, every point reachable."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+
+import rayhull as rh
+from rayhull.nn.directions import LinesAndRays
+from rayhull.testing import assert_feasible
+from tests.zoo import ZOO
+
+SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
+CONES = ["monotone", "convex", "ordered", "windows", "halfspaces", "random cone", "checkerboard", "nonnegative"]
+
+
+def tolerance(P: rh.Polyhedron, x: torch.Tensor, c: torch.Tensor) -> float:
+    """32 ulp of ‖a‖₁ max(|x|, |c|) + |b|: rounding is relative to the coefficients where the map cancels them."""
+    rows = [r for r in (P.rows, P.equality_rows) if len(r)]
+    steepest = max((float(abs(r.matrix).sum(1).max()) for r in rows), default=0.0)
+    offset = max((float(np.abs(r.rhs).max()) for r in rows), default=0.0)
+    size = max(float(x.abs().max()), float(c.abs().max()))
+    return 32 * torch.finfo(x.dtype).eps * (steepest * size + offset)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_outputs_are_inside_at_every_scale_in_training_and_evaluation(name: str) -> None:
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    for method in ("auto", "shrink", "vertices"):
+        layer = rh.Constrained(6, P, method=method, batch_norm=method == "vertices")
+        for training in (True, False):
+            layer.train(training)
+            for scale in SCALES:
+                h = torch.randn(16, 6) * scale
+                x = layer(h)
+                assert x.shape == (16, *P.shape)
+                c = layer.linear(h)
+                assert bool(P.contains(x, atol=tolerance(P, x, c)).all()), (method, scale, float(P.violation(x).max()))
+
+
+@pytest.mark.parametrize("name", CONES)
+def test_rays_are_inside_too_and_a_set_without_an_apex_is_told_what_can_serve_it(name: str) -> None:
+    P = ZOO[name]()
+    layer = rh.Constrained(6, P, method="rays", nonnegative="abs")
+    assert bool(P.contains(layer(torch.randn(64, 6)), atol=1e-4).all())
+    with pytest.raises(rh.RayhullError, match="method='shrink'"):
+        rh.Constrained(6, rh.simplex(4), method="rays")
+
+
+@pytest.mark.parametrize("name", ["monotone", "simplex", "concave in a box", "equalities and bounds", "random cone"])
+def test_projection_is_a_way_in(name: str) -> None:
+    P = ZOO[name]()
+    layer = rh.Constrained(6, P, method="projection")
+    x = layer(torch.randn(16, 6))
+    assert bool(P.contains(x, atol=1e-5).all())
+    assert "projection" in layer.describe()
+
+
+@pytest.mark.parametrize(
+    "name", ["monotone", "simplex", "checkerboard", "random cone", "random floats in a box", "ordered"]
+)
+@pytest.mark.parametrize("method", ["auto", "shrink", "vertices"])
+def test_gradients_are_right(name: str, method: str) -> None:
+    torch.manual_seed(1)
+    P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1) if name == "checkerboard" else ZOO[name]()
+    try:
+        into = rh.MapInto(P, method=method, dtype=torch.float64, max_generators=60)
+    except rh.BudgetExceededError:
+        pytest.skip("too many vertices")
+    c = torch.randn(2, into.coefficients, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(into, c)
+    assert torch.autograd.gradgradcheck(into, c)
+
+
+def by_nnls(into: rh.MapInto, target: torch.Tensor) -> torch.Tensor:
+    """Coefficients of lines and rays from a non-negative least-squares problem for each target."""
+    direction = into.blocks()[0].direction
+    assert isinstance(direction, LinesAndRays)
+    lines = direction.lines.numpy() if direction.free else np.zeros((0, target.shape[-1]))
+    generators = np.concatenate([lines, -lines, direction.rays.numpy()]).T
+    weights = np.stack([scipy.optimize.nnls(generators, t)[0] for t in target.reshape(len(target), -1).numpy()])
+    free = weights[:, : len(lines)] - weights[:, len(lines) : 2 * len(lines)]
+    return torch.as_tensor(np.concatenate([free, weights[:, 2 * len(lines) :]], axis=1))
+
+
+@pytest.mark.parametrize("name", ["monotone", "simplex", "concave in a box", "random cone", "triangle", "convex"])
+@pytest.mark.parametrize("method", ["auto", "vertices"])
+def test_every_point_can_be_reached(name: str, method: str) -> None:
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    target = torch.as_tensor(P.sample(8, seed=1))
+    into = rh.MapInto(P, method=method, dtype=torch.float64)
+    if into.identity_inside:
+        assert torch.allclose(into(into.coefficients_of(target)), target, atol=1e-9)
+        return
+    if method == "auto":
+        x = rh.MapInto(P, nonnegative="abs", dtype=torch.float64)(by_nnls(into, target))
+        assert torch.allclose(x, target, atol=1e-8)
+        return
+    c = torch.zeros(8, into.coefficients, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([c], max_iter=100, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = (into(c) - target).square().sum()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    assert float((into(c) - target).detach().abs().max()) < 2e-2 * float(target.abs().max())
+
+
+def test_the_checkerboard_takes_one_coefficient_a_pixel_and_the_paper_twice_as_many() -> None:
+    P = rh.checkerboard((28, 28), tiles=(4, 4)) & rh.box(-1, 1)
+    assert rh.Constrained(10, P).linear.out_features == 784
+    paper = rh.paper_layer(784, P)
+    assert paper.linear.out_features == 1552
+    assert float(paper.linear.weight.abs().max()) <= 1 / 784
+    assert not paper.linear.bias.any()
+    with torch.no_grad():
+        paper.linear.weight.mul_(100)
+    x = paper(torch.randn(32, 784))
+    assert bool(P.contains(x).all())
+    assert torch.allclose(x.abs().amax((1, 2)), torch.ones(32), atol=1e-5)  # one global scaling
+
+
+def test_one_tile_that_overflows_leaves_the_others_bright() -> None:
+    P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
+    c = torch.full((1, 16), -0.5)
+    c[0, :4] = -50.0
+    assert float(rh.MapInto(P)(c)[0, 2:, 2:].abs().max()) == pytest.approx(0.5)
+    assert float(rh.MapInto(P, scaling="global")(c)[0, 2:, 2:].abs().max()) == pytest.approx(0.01)
+
+
+def test_the_switch_of_the_shrink_step_says_what_holds() -> None:
+    cone = rh.monotone(5)
+    layer = rh.Constrained(4, cone & rh.box(-1, 1), method="rays")
+    h = 100 * torch.randn(32, 4)
+    layer.shrinking = False
+    x = layer(h)
+    assert bool(cone.contains(x, atol=1e-3).all())
+    assert float(x.detach().abs().max()) > 1
+    assert "shrinking is off" in layer.describe()
+
+
+def test_the_smooth_shrink_stays_inside_and_keeps_a_full_rank_jacobian() -> None:
+    P = rh.simplex(4)
+    into = rh.MapInto(P, smooth=True, dtype=torch.float64)
+    c = torch.tensor([0.5, -0.4, 0.2, -0.3], dtype=torch.float64)
+    assert bool(P.contains(into(c)))
+    jacobian = torch.autograd.functional.jacobian(into, c)
+    assert int(torch.linalg.matrix_rank(jacobian, atol=1e-9)) == 3
+    assert int(torch.linalg.matrix_rank(torch.autograd.functional.jacobian(rh.MapInto(P).double(), c), atol=1e-9)) == 2
+
+
+def test_right_hand_sides_may_depend_on_the_sample() -> None:
+    P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
+    layer = rh.Constrained(3, P)
+    upper = 0.5 + torch.rand(16, 4, 4)
+    h = 10 * torch.randn(16, 3)
+    x = layer(h, upper=upper, lower=-upper)
+    assert bool((x.abs() <= upper * (1 + 1e-6)).all())
+    assert bool(rh.checkerboard((4, 4), tiles=(2, 2)).contains(x, atol=1e-5).all())
+    Q = rh.Polyhedron([[1, 2, 0], [0, -1, 1], [-1, 0, -1]], 1)
+    b = 1 + torch.rand(16, 3)
+    y = rh.Constrained(3, Q)(h, b=b)
+    assert bool((y @ torch.tensor(Q.A, dtype=torch.float32).T <= b + 1e-4).all())
+    with pytest.raises(ValueError, match="method='shrink'"):
+        layer(h, b=torch.zeros(16, 4))
+    with pytest.raises(ValueError, match="no room at the base point"):
+        layer(h, upper=-torch.ones(16, 4, 4))
+
+
+def test_large_sparse_sets_need_no_conversion() -> None:
+    P = rh.ordered(None, (28, 28)) & rh.box(0, 1)
+    layer = rh.Constrained(4, P, method="shrink")
+    assert bool(P.contains(layer(torch.randn(8, 4))).all())
+    assert sum(b.numel() for b in layer.buffers()) < 100 * P.dim
+
+
+def test_bad_input_gets_a_clear_answer() -> None:
+    P = rh.monotone(5)
+    with pytest.raises(ValueError, match="in_features must be at least 1, got 0"):
+        rh.Constrained(0, P)
+    with pytest.raises(ValueError, match=r"expected 4 features.*\(2, 3\)"):
+        rh.Constrained(4, P)(torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="batch of one sample"):
+        rh.Constrained(4, P, batch_norm=True)(torch.zeros(1, 4))
+    with pytest.raises(ValueError, match="auto, rays, shrink, vertices, projection"):
+        rh.Constrained(4, P, method="softmax")
+    with pytest.raises(rh.BudgetExceededError, match="shrink"):
+        rh.Constrained(4, rh.ordered(None, (6, 6)), method="rays", max_generators=100)
+    assert bool(rh.Constrained(4, P)(torch.full((1, 4), torch.nan)).isnan().all())
+
+
+def test_batches_of_any_shape_pass_through() -> None:
+    layer = rh.Constrained(4, rh.monotone((2, 3)), batch_norm=True)
+    assert layer(torch.randn(5, 6, 4)).shape == (5, 6, 2, 3)
+    assert layer.eval()(torch.randn(4)).shape == (2, 3)
+    assert layer(torch.randn(0, 4)).shape == (0, 2, 3)
+
+
+def test_outputs_start_at_about_unit_scale() -> None:
+    for P in (rh.monotone(20), rh.checkerboard((8, 8), (2, 2)), rh.ordered(None, (3, 3)), rh.nonnegative(10)):
+        x = rh.Constrained(64, P)(torch.randn(256, 64)).detach()
+        assert 0.2 < float(x.std()) < 5
+
+
+def test_weights_can_live_in_a_set() -> None:
+    P = rh.monotone((3, 5)) & rh.box(0, 2)
+    linear = torch.nn.Linear(5, 3)
+    torch.nn.utils.parametrize.register_parametrization(linear, "weight", rh.Parametrization(P, method="shrink"))
+    assert bool(P.contains(linear.weight))
+    inside = torch.as_tensor(P.sample(1, seed=0)[0], dtype=torch.float32)
+    linear.weight = inside
+    assert torch.allclose(linear.weight, inside, atol=1e-6)
+    linear(torch.randn(2, 5)).sum().backward()
+    assert linear.parametrizations.weight.original.grad is not None
+    with pytest.raises(ValueError, match="method='shrink'"):
+        rh.Parametrization(rh.ordered(None, (3, 3)))
+
+
+def test_assert_feasible_accepts_the_layer() -> None:
+    P = rh.convex(6) & rh.box(-1, 1)
+    assert assert_feasible(rh.Constrained(4, P, strict=True), P, 4, exactly=True, samples=8) > 0

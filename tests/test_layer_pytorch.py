@@ -1,0 +1,189 @@
+"""Ordinary PyTorch: checkpoints, casts, compile, export, ONNX, vmap, autocast, DDP, pickle, hub."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import rayhull as rh
+from rayhull.export import to_onnx
+
+P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
+SETS = {
+    "rays and shrink": lambda: P,
+    "shrink": lambda: rh.simplex((2, 3)),
+    "lines and rays": lambda: rh.ordered(None, (3, 3)),
+    "several kinds": lambda: rh.product(rh.simplex(3), rh.box(-1, 1, 2), rh.monotone(4)),
+    "sparse rows": lambda: rh.ordered(None, (6, 6)) & rh.box(0, 1),
+}
+OPTIONS = {"plain": {}, "strict": {"strict": True}}
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_copies_pickles_and_checkpoints_give_the_same_outputs(kind: str) -> None:
+    Q, h = SETS[kind](), torch.randn(5, 4)
+    layer = rh.Constrained(4, Q, batch_norm=True).eval()
+    expected = layer(h)
+    stored = io.BytesIO()
+    torch.save(layer.state_dict(), stored)
+    stored.seek(0)
+    fresh = rh.Constrained(4, Q, batch_norm=True).eval()
+    fresh.load_state_dict(torch.load(stored, weights_only=True))
+    for other in (fresh, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(other(h), expected)
+
+
+def test_a_checkpoint_of_another_set_or_of_the_future_is_refused() -> None:
+    state = rh.Constrained(4, P).state_dict()
+    with pytest.raises(RuntimeError, match="another set"):
+        rh.Constrained(4, rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-2, 2)).load_state_dict(state)
+    state["map.version"] = torch.tensor(99)
+    with pytest.raises(RuntimeError, match="version 99"):
+        rh.Constrained(4, P).load_state_dict(state)
+
+
+def test_safetensors_carry_the_layer(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    layer, h = rh.Constrained(4, P), torch.randn(3, 4)
+    safetensors.save_model(layer, str(tmp_path / "layer.safetensors"))
+    fresh = rh.Constrained(4, P)
+    safetensors.load_model(fresh, str(tmp_path / "layer.safetensors"))
+    assert torch.equal(fresh(h), layer(h))
+
+
+def test_a_cast_to_float64_restores_the_geometry() -> None:
+    third = rh.Polyhedron([[1 / 3, 0.1, 0.7]], [1.0], lower=-1, upper=1)
+    wide = rh.Constrained(4, third, dtype=torch.float64)
+    cast = rh.Constrained(4, third).half().double()
+    for (name, a), b in zip(wide.map.named_buffers(), cast.map.buffers(), strict=True):
+        assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_the_layer_works_in_other_dtypes(dtype: torch.dtype) -> None:
+    layer = rh.Constrained(4, P, dtype=dtype)
+    x = layer(torch.randn(7, 4, dtype=dtype))
+    assert x.dtype == dtype
+    assert bool(P.contains(x, atol=64 * torch.finfo(dtype).eps).all())
+    x.sum().backward()
+    assert layer.linear.weight.grad is not None
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_export_is_one_graph_with_a_dynamic_batch(kind: str, option: str) -> None:
+    layer = rh.Constrained(4, SETS[kind](), **OPTIONS[option]).eval()
+    program = torch.export.export(layer, (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    h = torch.randn(9, 4)
+    assert torch.allclose(program.module()(h), layer(h), atol=1e-6)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_compile_makes_one_graph(option: str) -> None:
+    layer = rh.Constrained(4, P, **OPTIONS[option])
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    h = torch.randn(6, 4)
+    assert torch.allclose(compiled(h), layer(h), atol=1e-6)
+    compiled(h).sum().backward()
+    assert layer.linear.weight.grad is not None
+
+
+def test_compile_makes_code_that_stays_inside() -> None:
+    layer = rh.Constrained(4, rh.monotone(6) & rh.box(-1, 1), strict=True)
+    x = layer.fold(compile=True)(torch.randn(32, 4))
+    assert bool(layer.polyhedron.contains_exactly(x).all())
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_onnx_runs_with_any_batch_and_stays_inside(option: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    layer = rh.Constrained(4, P, batch_norm=True, **OPTIONS[option]).eval()
+    path = to_onnx(layer.fold(), 4, tmp_path / "layer.onnx")
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for batch in (1, 17):
+        h = 10 * torch.randn(batch, 4)
+        x = torch.as_tensor(session.run(None, {"features": h.numpy()})[0])
+        assert torch.allclose(x, layer(h), atol=1e-5)
+        assert bool((P.contains_exactly(x) if option == "strict" else P.contains(x, atol=1e-5)).all())
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_vmap_and_double_backward(option: str) -> None:
+    layer = rh.Constrained(4, P, **OPTIONS[option])
+    h = torch.randn(5, 4)
+    assert torch.allclose(torch.vmap(layer)(h), layer(h), atol=1e-6)
+    parameters = dict(layer.named_parameters())
+
+    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(layer, p, (sample,)).square().sum()
+
+    slopes = torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, h)
+    assert slopes["linear.weight"].shape == (5, *layer.linear.weight.shape)
+    h.requires_grad_()
+    (slope,) = torch.autograd.grad(layer(h).square().sum(), h, create_graph=True)
+    slope.square().sum().backward()
+    assert bool(h.grad.isfinite().all())  # type: ignore[union-attr]
+
+
+def test_autocast_runs_the_linear_in_bfloat16() -> None:
+    layer = rh.Constrained(4, P)
+    with torch.autocast("cpu", torch.bfloat16):
+        x = layer(torch.randn(6, 4))
+    assert bool(P.contains(x.float(), atol=0.05).all())
+
+
+def test_meta_device_and_to_empty_bring_the_geometry_back() -> None:
+    layer = rh.Constrained(4, rh.monotone(5), device="meta").to_empty(device="cpu")
+    layer.reset_parameters()
+    assert bool(layer.polyhedron.contains(layer(torch.randn(3, 4))).all())
+
+
+def test_repr_and_describe_say_which_way_and_why() -> None:
+    layer = rh.Constrained(4, SETS["several kinds"]())
+    assert "rays" in repr(layer)
+    assert "independent rows" in layer.describe()
+    assert "every row has room" in layer.describe()
+
+
+def _train(rank: int, port: int) -> None:
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
+    torch.manual_seed(0)
+    layer = nn.parallel.DistributedDataParallel(rh.Constrained(4, P))
+    optimiser = torch.optim.SGD(layer.parameters(), 0.1)
+    torch.manual_seed(rank)
+    for _ in range(2):
+        optimiser.zero_grad()
+        layer(torch.randn(8, 4)).square().sum().backward()
+        optimiser.step()
+    both = [torch.zeros_like(layer.module.linear.weight) for _ in range(2)]
+    torch.distributed.all_gather(both, layer.module.linear.weight.detach())
+    assert torch.equal(*both)
+    assert bool(P.contains(layer(torch.randn(8, 4))).all())
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_train_together() -> None:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_train, (port,), nprocs=2)
+
+
+def test_the_hub_mixin_saves_and_loads_the_set_too(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    from rayhull.nn.hub import HubConstrained
+
+    layer = HubConstrained(4, rh.monotone(5) & rh.box(-1, 1), batch_norm=True).eval()
+    layer.save_pretrained(tmp_path)
+    again = HubConstrained.from_pretrained(str(tmp_path)).eval()
+    h = torch.randn(3, 4)
+    assert torch.equal(again(h), layer(h))

@@ -1,0 +1,149 @@
+"""strict=True: zero violation in rational arithmetic, in every dtype and at every scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.maps import strict as steps
+from rayhull.nn import strict as strict_module
+from tests.fuzz_strict import DTYPES, inequalities_of, outside_of, run
+from tests.zoo import ZOO
+
+SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
+EXCEPT = "implicit equality"
+CASES = [("auto", dtype) for dtype in DTYPES]
+CASES += [
+    ("shrink", torch.float32),
+    ("shrink", torch.bfloat16),
+    ("vertices", torch.float32),
+    ("vertices", torch.float16),
+]
+COARSE = {"far from the origin"}  # refused in the short dtypes
+
+
+def features(dtype: torch.dtype, scale: float, samples: int = 12, n: int = 5) -> torch.Tensor:
+    largest = torch.finfo(dtype).max
+    values = torch.randn(samples, n, dtype=torch.float64) * scale
+    return values.clamp(-largest, largest).to(dtype)
+
+
+@pytest.mark.parametrize("name", [n for n in ZOO if n != EXCEPT])
+def test_every_inequality_holds_exactly(name: str) -> None:
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    exact = inequalities_of(P)
+    for method, dtype in CASES:
+        if name in COARSE and dtype in (torch.bfloat16, torch.float16):
+            continue
+        layer = rh.Constrained(5, P, method=method, strict=True, dtype=dtype)
+        for module in (layer, layer.fold()) if dtype == torch.float32 else (layer,):
+            x = torch.cat([module(features(dtype, scale)) for scale in SCALES])
+            assert x.dtype == dtype
+            assert bool(x.isfinite().all())
+            assert outside_of(exact, x) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_overflow_ends_inside(dtype: torch.dtype) -> None:
+    P = rh.halfspaces([[1, -2, 0], [0, 1, -1]])
+    layer = rh.Constrained(5, P, strict=True, dtype=dtype)
+    with torch.no_grad():
+        layer.linear.weight.mul_(1e4)
+    x = layer(features(dtype, 1e300))
+    assert bool(x.isfinite().all())
+    assert bool(P.contains_exactly(x).all())
+
+
+def test_features_that_are_not_finite_come_out_as_nan() -> None:
+    for P in (rh.monotone(4), rh.simplex(4), rh.box(0, 1, 4)):
+        layer = rh.Constrained(3, P, strict=True)
+        h = torch.randn(4, 3)
+        h[1, 0], h[2, 1] = torch.nan, torch.inf
+        for module in (layer, layer.fold()):
+            x = module(h)
+            assert bool(x[1:3].isnan().all())
+            assert bool(P.contains(x[[0, 3]]).all())
+
+
+def test_points_well_inside_are_not_moved() -> None:
+    P = rh.Polyhedron(np.random.default_rng(0).standard_normal((12, 6)), 1.0, lower=-1, upper=1)
+    into = rh.MapInto(P, strict=True, method="shrink")
+    x = torch.as_tensor(P.sample(200, seed=0), dtype=torch.float32)
+    middle = torch.as_tensor(P.interior_point(), dtype=torch.float32)
+    x = middle + 0.9 * (x - middle)
+    c = x.double() - into.blocks()[0].base
+    assert torch.equal(rh.MapInto(P, strict=True, method="shrink", dtype=torch.float64)(c).float(), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_boundary_points_move_by_a_small_multiple_of_the_roundoff(dtype: torch.dtype, scale: float) -> None:
+    P = rh.monotone(6)
+    into = rh.MapInto(P, strict=True, dtype=dtype)
+    part = into.blocks()[0].strict
+    assert isinstance(part, strict_module.StrictPull)
+    u = (torch.randn(500, 6, dtype=torch.float64) * scale).to(dtype)
+    ordinary = rh.MapInto(P, dtype=torch.float64)(u.double())
+    moved = (into(u).double() - ordinary).abs().amax(-1)
+    unit = torch.finfo(dtype).eps / 2
+    # docs/strict.md: at most 12 (u + γ_n) max ‖a‖₁ / ρ of the sizes of u and x, and the rounding itself
+    bound = 12 * (steps.roundoff(dtype) + steps.gamma(part.entries)) * part.tight_steepest + unit
+    size = torch.maximum(u.double().abs().amax(-1), ordinary.abs().amax(-1))
+    assert bool((moved <= bound * size).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equalities_hold_within_the_stated_ulps(dtype: torch.dtype) -> None:
+    P = rh.simplex(7)
+    for scale in SCALES:
+        x = rh.Constrained(5, P, strict=True, dtype=dtype)(features(dtype, scale)).double()
+        ulp = torch.finfo(dtype).eps
+        allowed = (1 if dtype != torch.float64 else 16) * ulp * 7 * x.abs().amax(-1)
+        assert bool(((x.sum(-1) - 1).abs() <= allowed).all())
+
+
+def test_sets_that_the_dtype_cannot_resolve_are_refused_at_construction_and_at_a_cast() -> None:
+    P = rh.box(1000, 1001, 4) & rh.Polyhedron([[1, 1, 1, 1]], 4002)
+    with pytest.raises(rh.RayhullError, match="bfloat16 is too coarse"):
+        rh.Constrained(3, P, strict=True, dtype=torch.bfloat16)
+    layer = rh.Constrained(3, P, strict=True)
+    with pytest.raises(rh.RayhullError, match="float16 is too coarse"):
+        layer.half()
+    assert layer.linear.weight.dtype == torch.float32
+    with pytest.raises(rh.RayhullError, match="no bfloat16 number lies in"):
+        rh.Constrained(3, rh.box(1.001, 1.002, 3), strict=True, dtype=torch.bfloat16)
+
+
+def test_a_set_without_interior_is_refused_with_the_rows() -> None:
+    with pytest.raises(rh.RayhullError, match=r"A\[0\], A\[1\].*A_eq"):
+        rh.Constrained(3, ZOO[EXCEPT](), strict=True)
+
+
+def test_autocast_comes_out_inside_in_bfloat16() -> None:
+    P = rh.monotone(6) & rh.box(-1, 1)
+    layer = rh.Constrained(5, P, strict=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        x = layer(torch.randn(64, 5))
+    assert x.dtype == torch.bfloat16
+    assert bool(P.contains_exactly(x).all())
+
+
+def test_strict_and_the_switch_keep_the_rows_of_the_cone() -> None:
+    cone = rh.checkerboard((8, 8), tiles=(2, 2))
+    layer = rh.Constrained(5, cone & rh.box(-1, 1), strict=True)
+    layer.shrinking = False
+    x = layer(100 * torch.randn(64, 5))
+    assert bool(cone.contains_exactly(x).all())
+    assert float(x.abs().max()) > 1
+
+
+def test_the_fuzzer_finds_nothing_and_finds_a_broken_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(1.0, seed=3)["sets"] > 0
+    for module in (steps, strict_module):
+        monkeypatch.setattr(module, "gamma", lambda n: 0.0)
+        monkeypatch.setattr(module, "roundoff", lambda dtype: 0.0)
+    with pytest.raises(AssertionError, match="outside"):
+        run(20.0, seed=3)
