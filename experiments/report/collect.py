@@ -11,14 +11,14 @@ import numpy as np
 from experiments.results import METRICS, SAMPLES, SETTINGS, SUMMARY, find_runs, read_json, read_lines
 
 _NAMED = (
+    "shape",
+    "dimension",
     "box_delay",
     "start",
     "learning_rate",
     "schedule",
     "epochs",
     "penalty_weight",
-    "batch_size",
-    "dataset",
     "samples",
 )
 _PHRASE = {
@@ -26,6 +26,8 @@ _PHRASE = {
     "start": lambda v: f"{v} start",
     "learning_rate": lambda v: f"rate {v:g}",
     "epochs": lambda v: f"{v} epochs",
+    "shape": str,
+    "dimension": lambda v: f"d = {v}",
 }
 
 

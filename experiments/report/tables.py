@@ -31,6 +31,23 @@ def best(group: Group) -> np.ndarray:
     return curve.min(1) if curve.size else np.zeros(0)
 
 
+def trained(group: Group) -> str:
+    """Epochs done (of those asked for, where it was stopped), learning rate and schedule."""
+    if group.method == "optimum":
+        return "–"
+    done, asked = group.curve("val_loss").shape[1], group.settings["epochs"]
+    epochs = f"{done} epochs" if done == asked else f"{done} of {asked} epochs"
+    return f"{epochs}, {group.settings['learning_rate']:g}, {group.settings['schedule']}"
+
+
+def _small_gap(group: Group) -> str:
+    """Against the loss of the targets' own nearest points; – where the targets are inside and that is 0."""
+    optimum = group.values("optimum")
+    if not len(optimum) or optimum.min() < 1e-9:
+        return "–"
+    return f"{100 * (np.mean(group.curve('val_loss')[:, -1]) / optimum.mean() - 1):.2f} %"
+
+
 def projection(groups: Sequence[Group], optimum: float) -> Table:
     """One row a method: gap to the optimum, violation, cost."""
     rows = []
@@ -42,7 +59,7 @@ def projection(groups: Sequence[Group], optimum: float) -> Table:
             {
                 "method": group.label,
                 "runs": str(group.runs),
-                "epochs": str(group.curve("val_loss").shape[1]),
+                "trained": trained(group),
                 "validation loss, best": spread(losses, ".5f"),
                 "gap to the optimum": spread(gap, ".2f") + " %"
                 if group.settings["dataset"] != "fashion-mnist"
@@ -70,7 +87,7 @@ def vae(groups: Sequence[Group]) -> Table:
         {
             "method": group.label,
             "runs": str(group.runs),
-            "epochs": str(group.curve("val_loss").shape[1]),
+            "trained": trained(group),
             "ELBO (test)": spread(group.values("test_elbo"), ".2f"),
             "inside exactly": percent(group.values("inside_exactly"), ".2f"),
             "inside": percent(group.values("inside"), ".2f"),
@@ -111,8 +128,8 @@ def small(groups: Sequence[Group]) -> Table:
         {
             "way": group.label,
             "runs": str(group.runs),
-            "epochs": str(group.curve("val_loss").shape[1]),
             "validation loss, last": spread(group.curve("val_loss")[:, -1], ".5f"),
+            "gap to the optimum": _small_gap(group),
             "largest violation": f"{group.curve('violation')[:, -1].max():.1e}",
             "seconds an epoch": spread(group.curve("seconds")[:, -1] / max(1, group.curve("seconds").shape[1]), ".2f"),
         }
