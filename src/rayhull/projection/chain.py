@@ -35,16 +35,27 @@ class Chain(Way):
         unit_step = 1 / (np.abs(problem.rows.data[first]) * root[problem.rows.indices[first]])
         self.unit_step = torch.as_tensor(unit_step)  # s = c * unit_step in plain coordinates
 
+        self.weights = (self.root**2)[self.order]
+        self._last: tuple[Rhs, tuple[Tensor, Tensor, Tensor]] | None = None
+
+    def _shifted(self, rhs: Rhs) -> tuple[Tensor, Tensor, Tensor]:
+        """The shift along the path that takes the steps away, and the bounds less it; kept while rhs is the same."""
+        if self._last is None or self._last[0] is not rhs:
+            steps = (rhs.c.cpu() * self.unit_step)[:, self.row]
+            shift = torch.nn.functional.pad(-steps.cumsum(1), (1, 0))  # x = t + shift has the steps, t none
+            lower, upper = ((v.cpu() / self.root)[:, self.order] - shift for v in (rhs.lower, rhs.upper))
+            self._last = rhs, (shift, lower, upper)
+        return self._last[1]
+
     @classmethod
     def fits(cls, problem: Problem) -> bool:
         return compiled.available() and path_order(problem) is not None
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         device, y = y.device, y.cpu()
-        steps = (rhs.c.cpu() * self.unit_step)[:, self.row]
-        shift = torch.nn.functional.pad(-steps.cumsum(1), (1, 0))  # x = t + shift has the steps, t none
-        along, lower, upper = ((v.cpu() / self.root)[:, self.order] - shift for v in (y, rhs.lower, rhs.upper))
-        t, joined, state, residual, status = compiled.pool(along, (self.root**2)[self.order], lower, upper)
+        shift, lower, upper = self._shifted(rhs)
+        along = (y / self.root)[:, self.order] - shift
+        t, joined, state, residual, status = compiled.pool(along, self.weights, lower, upper)
         z = torch.clamp((t + shift)[:, self.place] * self.root, rhs.lower.cpu(), rhs.upper.cpu())
         active = torch.empty_like(joined)
         active[:, self.row] = joined

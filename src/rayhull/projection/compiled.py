@@ -20,6 +20,7 @@ from rayhull.rows import Array
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
 
 
+ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 
 
@@ -45,15 +46,13 @@ def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
         done.result()
 
 
-def shift(y: Tensor, index: Tensor, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, ...]:
+def shift(y: Tensor, index: Array, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, ...]:
     """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals, steps and status."""
     from rayhull.projection._kernels.shift import shift_range
 
     n, blocks = len(y), len(y) * len(index)
     shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
-    given = [y.numpy(), index.numpy().astype(np.uint32), a] + [
-        v.contiguous().numpy() for v in (rhs.c, rhs.lower, rhs.upper)
-    ]
+    given = (y.numpy(), index, a, *rhs.arrays)
     made = (out.numpy(), shifts, residual, steps)
     spread(lambda start, stop: shift_range(start, stop, *given, equality, *made), n, least=max(1, 4096 // y.shape[1]))
     status = np.where(residual <= ACCEPT, SOLVED, UNSOLVED)
@@ -104,9 +103,10 @@ class Rows:
             active[:, self.problem.m :] = True
         else:
             active, state = (v.cpu().numpy().copy() for v in warm)
-        c, lower, upper, points = (np.ascontiguousarray(v.cpu().numpy()) for v in (rhs.c, rhs.lower, rhs.upper, y))
-        steps_first = self.gradient_steps if warm is None else 0
+        points = np.ascontiguousarray(y.cpu().numpy())
+        steps_first = min(self.gradient_steps, ALONE) if warm is None else 0
         how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
+        c, lower, upper = rhs.arrays
         problem = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper)
         made = (lam, x, status, steps, residual)
         spread(lambda a, b: solve_range(a, b, problem, points, (active, state), made, how), n)

@@ -41,7 +41,11 @@ class External(Way):
         answers = [self._solve(point, *(v[n] for v in parts)) for n, point in enumerate(y.cpu().numpy())]
         z = np.array([a[0] for a in answers]).reshape(y.shape)
         lam = np.array([a[1] for a in answers]).reshape(len(y), -1)
-        found = self.found(y, rhs, torch.as_tensor(z, device=y.device), torch.as_tensor(lam, device=y.device))
+        points, multipliers = (torch.as_tensor(v, device=y.device) for v in (z, lam))
+        slack = rhs.c - self.products(points)
+        touching = multipliers >= slack  # an interior-point method leaves a trace of force on every row
+        touching[:, self.problem.m :] = True
+        found = self.found(y, rhs, points, torch.where(touching, multipliers, 0.0))
         ok = torch.as_tensor([a[2] for a in answers], device=y.device) & (found.residual <= self.accept)
         found.status = torch.where(ok, SOLVED, UNSOLVED)
         refuse_crossed(found, rhs)
@@ -95,17 +99,30 @@ def osqp(problem: Problem, **settings: Any) -> Solve:
 
 
 def daqp(problem: Problem) -> Solve:
-    """A dual active-set method in C; exact."""
+    """A dual active-set method in C, set up once; exact. Its bounds come first, for all coordinates or none."""
     package = _import("daqp")
-    matrix, bounded = _stacked(problem)
-    rows, eye = np.ascontiguousarray(matrix.toarray()), np.eye(problem.d)
-    sense = np.zeros(len(rows), np.int32)
-    sense[problem.m : len(problem.rhs)] = 5  # DAQP's code for an equality
+    d, count = problem.d, len(problem.rhs)
+    bounded = np.arange(d) if problem.bounded else np.zeros(0, np.int64)
+    sense = np.zeros(len(bounded) + count, np.int32)
+    sense[len(bounded) + problem.m :] = 5  # DAQP's code for an equality
+    model = package.Model()
+    model.settings = {"primal_tol": 1e-12, "dual_tol": 1e-14}
+    started = False
+
+    def limits(c: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+        least = np.concatenate([lower[bounded], np.full(problem.m, -1e30), c[problem.m :]])
+        return np.maximum(least, -1e30), np.minimum(np.concatenate([upper[bounded], c]), 1e30)
 
     def solve(y: Array, c: Array, lower: Array, upper: Array) -> tuple[Array, Array, bool]:
-        least, most = _two_sided(problem, c, lower[bounded], upper[bounded], infinity=1e30)
-        x, _, flag, info = package.solve(eye, -y, rows, most, least, sense, primal_tol=1e-12, dual_tol=1e-14)
-        return np.asarray(x), np.asarray(info["lam"])[: len(c)], flag > 0
+        nonlocal started
+        least, most = limits(c, lower, upper)
+        if started:
+            model.update(f=-y, bupper=most, blower=least, sense=sense)
+        else:
+            model.setup(np.eye(d), -y, problem.dense, most, least, sense)
+            started = True
+        x, _, flag, info = model.solve()
+        return np.array(x), np.array(info["lam"])[len(bounded) :], flag > 0
 
     return solve
 

@@ -70,6 +70,9 @@ class Part:
 
     def scatter(self, block: Tensor, out: Tensor) -> None:
         """Write (n · count, size) to its places in (n, D)."""
+        if self.whole and out.shape[1] == self.index.shape[1]:
+            out.copy_(block)
+            return
         out[:, self.index.to(out.device)] = block.reshape(len(out), self.count, -1).to(out.dtype)
 
     def to_standard(self, v: Tensor) -> Tensor:

@@ -79,6 +79,12 @@ class Rhs:
         parts = (problem.rhs, problem.lower, problem.upper)
         return Rhs(*(torch.as_tensor(v, dtype=torch.float64, device=device)[None] for v in parts))
 
+    @cached_property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The same for the compiled kernels."""
+        c, lower, upper = (np.ascontiguousarray(v.cpu().numpy()) for v in (self.c, self.lower, self.upper))
+        return c, lower, upper
+
     def take(self, samples: Tensor) -> Rhs:
         return Rhs(*(v if len(v) == 1 else v[samples] for v in (self.c, self.lower, self.upper)))
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from rayhull.projection import compiled
 from rayhull.projection.problem import EMPTY, Found, Problem, Rhs
 from rayhull.projection.way import Way, refuse_crossed
+from rayhull.rows import Array
 
 STEPS = 120
 
@@ -24,6 +25,7 @@ class ClippedShift(Way):
     """
 
     name = "clipped shift"
+    places: Array | None = None
 
     @classmethod
     def fits(cls, problem: Problem) -> bool:
@@ -43,10 +45,15 @@ class ClippedShift(Way):
         if not fits or not compiled.available():
             return None
         x, equality = x.contiguous(), self.problem.m == 0
-        t, residual, steps, status = compiled.shift(x, index, self.problem.dense[0], rhs, equality, out)
+        t, residual, steps, status = compiled.shift(x, self._places(index), self.problem.dense[0], rhs, equality, out)
         found = ShiftFound(x, index, rhs, self.dense_rows(t)[0], t, residual=residual, steps=steps, status=status)
         self._mark_empty(found, rhs)
         return found
+
+    def _places(self, index: Tensor) -> Array:
+        if self.places is None:
+            self.places = index.numpy().astype(np.uint32)  # unsigned: the kernel need not look for negative ones
+        return self.places
 
     def _mark_empty(self, found: Found, rhs: Rhs) -> None:
         if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
