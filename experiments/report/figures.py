@@ -13,7 +13,7 @@ from experiments.report.style import as_png, colour, line_style, pyplot, show_im
 
 def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | None = None) -> bytes:
     """A measure over epochs and over seconds; shaded is one standard deviation over the runs."""
-    figure, (by_epoch, by_time) = pyplot().subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    figure, (by_epoch, by_time) = pyplot().subplots(1, 2, figsize=(10, 4.8), sharey=True)
     seen: dict[str, int] = {}
     for group in groups:
         values = group.curve(key)
@@ -32,7 +32,8 @@ def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | 
         if optimum is not None:
             axes.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
     by_epoch.set_ylabel(label)
-    by_time.legend(fontsize=8, loc="upper right")
+    handles, labels = by_epoch.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=3)
     return as_png(figure)
 
 

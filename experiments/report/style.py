@@ -16,17 +16,21 @@ COLOURS = {
     "unconstrained": "#555555",
     "optimum": "#000000",
     "optnet": "#56B4E9",
+    "softmax": "#D55E00",
+    "shrink": "#0072B2",
+    "vertices-softmax": "#D55E00",
+    "vertices-softplus": "#E69F00",
+    "vertices-sparsemax": "#CC79A7",
+    "vertices-entmax": "#8C564B",
+    "vertices-abs": "#56B4E9",
 }
 _LINES = ("-", "--", ":", "-.")
 DPI = 130
 
 
 def colour(method: str) -> str:
-    """The method's colour; variants such as ``constrained-softmax`` take that of a fixed palette."""
-    if method in COLOURS:
-        return COLOURS[method]
-    palette = ["#1B9E77", "#7570B3", "#E7298A", "#66A61E", "#A6761D", "#17BECF", "#BCBD22"]
-    return palette[sum(map(ord, method)) % len(palette)]
+    """The method's colour, the same in every figure; grey for one that has none yet."""
+    return COLOURS.get(method, "#999999")
 
 
 def line_style(position: int) -> str:

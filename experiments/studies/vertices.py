@@ -1,7 +1,7 @@
 """General A x <= b: convex weights of vertices, the paper's extension, against shrinking and projecting.
 
-The task is the learned projection onto a polytope: a cube of dimension d cut by a few random halfspaces, which has about
-2^d vertices. What was found stands in ``studies/__init__.py``, over the table of the report.
+The task is the learned projection onto a polytope: a cube of dimension d cut by a few random halfspaces, which has
+about 2^d vertices. What was found stands in ``studies/__init__.py``, over the table of the report.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Weighted(Method):
         super().__init__(in_features, P, settings, squash)
         weights = settings.method.removeprefix("vertices-")
         self.layer = rh.Constrained(in_features, P, method="vertices", weights=weights)
+        self.layer.linear.reset_parameters()  # small: every vertex begins with about the same weight
 
 
 class Shrunk(Method):
@@ -42,6 +43,7 @@ class Shrunk(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         self.layer = rh.Constrained(in_features, P, method="shrink")
+        self.layer.linear.reset_parameters()  # small: the point begins inside, unshrunk
 
 
 def polytope(dimension: int, cuts: int = 4) -> rh.Polyhedron:
