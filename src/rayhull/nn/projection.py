@@ -108,7 +108,7 @@ class Projection(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         theirs = state_dict.get(prefix + "fingerprint")
         if theirs is not None and not torch.equal(theirs.cpu(), self.fingerprint.cpu()):
-            raise ValueError(
+            raise RuntimeError(
                 f"this state_dict was saved for another set than {self.polyhedron}: build the projection with the set "
                 "that it was trained with."
             )

@@ -104,8 +104,9 @@ class Call:
             found.status[none], found.residual[none] = SOLVED, float("nan")
 
     def info(self, batch: tuple[int, ...]) -> Info:
-        assert self.fallback is not None
-        assert self.empty is not None
+        if self.fallback is None or self.empty is None:  # an empty batch
+            none = torch.zeros(batch)
+            return Info(none.double(), none.long(), (), none.bool(), none.bool())
         n = len(self.fallback)
         residual = torch.stack([f.residual.reshape(n, -1).amax(1) for f in self.found]).amax(0)
         steps = torch.stack([f.steps.reshape(n, -1).amax(1) for f in self.found]).amax(0)

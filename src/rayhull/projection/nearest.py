@@ -45,6 +45,8 @@ class Projector:
         if warm is not None and len(warm[0].residual) != len(flat) * self.parts[0].count:
             warm = None  # other samples than last time
         call = Call(self.parts, self.infeasible, warm)
+        if not len(flat):
+            return x.clone(), call
         z: Tensor = Nearest.apply(call, flat, *sides)  # type: ignore[no-untyped-call]
         return z.reshape(x.shape), call
 

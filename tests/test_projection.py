@@ -1,0 +1,380 @@
+"""The nearest point: right on every set, certified, differentiable, and clear about bad input."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.errors import EmptySetError, MissingExtraError, UnverifiedError
+from rayhull.projection import compiled, external, least_distance
+from rayhull.projection.problem import Problem
+from tests.fuzz_projection import certify
+
+SEED = np.random.default_rng(0)
+SETS = {
+    "box": rh.box(-1, 1, (2, 3)),
+    "tiles": rh.checkerboard((8, 8), (2, 2)) & rh.box(-1, 1),
+    "tiles without bounds": rh.checkerboard((8, 8), (2, 2)),
+    "simplex": rh.simplex((3, 5)),
+    "sum": rh.sum_to(2, (2, 4)) & rh.box(-1, 2),
+    "increasing": rh.monotone(12),
+    "decreasing in a box": rh.monotone((3, 6), increasing=False) & rh.box(-1, 1),
+    "increasing by steps": rh.monotone(8, step=0.25) & rh.box(-2, 2),
+    "convex": rh.convex(12),
+    "concave in a box": rh.concave(9) & rh.box(-1, 1),
+    "partial order": rh.ordered([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 6),
+    "lipschitz": rh.lipschitz(7, 0.3),
+    "unimodal": rh.unimodal(9, 4),
+    "equalities": rh.Polyhedron(A_eq=SEED.standard_normal((3, 7)), b_eq=np.ones(3)),
+    "dense": rh.Polyhedron(SEED.standard_normal((12, 8)), np.ones(12), lower=-1, upper=1),
+    "dense with equalities": rh.Polyhedron(
+        SEED.standard_normal((5, 9)), np.ones(5), SEED.standard_normal((3, 9)), np.zeros(3)
+    ),
+    "fixed coordinates": rh.Polyhedron([[1, 1, 1, 1]], [1], lower=[0, 1, -1, -2], upper=[0, 1, 1, 2]),
+}
+every_set = pytest.mark.parametrize("P", SETS.values(), ids=SETS)
+
+
+def points(P: rh.Polyhedron, n: int = 6, scale: float = 2.0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return scale * torch.randn(n, *P.shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
+
+
+@every_set
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_an_answer_is_inside_and_certified_at_every_scale(P: rh.Polyhedron, scale: float) -> None:
+    x = points(P, scale=scale)
+    z, info = rh.project(P, x, return_info=True)
+    assert P.contains(z).all()
+    assert certify(P, x, z) is None
+    assert info.residual.max() <= 1e-10
+    assert not info.infeasible.any()
+
+
+@every_set
+def test_every_solver_gives_the_same_point(P: rh.Polyhedron) -> None:
+    x = points(P)
+    z = rh.project(P, x)
+    for solver, error in (("active set", 1e-12), ("dual", 1e-9), ("daqp", 1e-9), ("piqp", 1e-6), ("clarabel", 1e-6)):
+        torch.testing.assert_close(rh.project(P, x, solver=solver), z, atol=error, rtol=error)
+
+
+@every_set
+def test_weights_change_the_metric_and_nothing_else(P: rh.Polyhedron) -> None:
+    w = 0.2 + 3 * torch.rand(P.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    x = points(P)
+    z = rh.project(P, x, weights=w)
+    assert P.contains(z).all()
+    assert certify(P, x, z, w.numpy()) is None
+    torch.testing.assert_close(rh.project(P, x, weights=w, solver="daqp"), z, atol=1e-9, rtol=0)
+    torch.testing.assert_close(rh.project(P, x, weights=3.0), rh.project(P, x), atol=1e-12, rtol=0)
+
+
+@every_set
+def test_the_gradient_is_that_of_finite_differences_once_and_twice(P: rh.Polyhedron) -> None:
+    x = points(P, 2).requires_grad_()
+    w = torch.linspace(0.5, 2, P.dim, dtype=torch.float64).reshape(P.shape)
+    assert torch.autograd.gradcheck(lambda v: rh.project(P, v, weights=w), x, eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradgradcheck(lambda v: rh.project(P, v) * v, x, eps=1e-7, atol=1e-5)
+
+
+@every_set
+def test_a_point_inside_stays_and_passes_its_gradient_on(P: rh.Polyhedron) -> None:
+    z = rh.project(P, points(P)).detach().requires_grad_()
+    again = rh.project(P, z)
+    torch.testing.assert_close(again, z, atol=1e-13, rtol=1e-13)
+
+
+@every_set
+def test_float32_in_gives_float32_out_and_inside(P: rh.Polyhedron) -> None:
+    x = points(P, dtype=torch.float32)
+    z = rh.project(P, x)
+    assert z.dtype == torch.float32
+    assert P.contains(z).all()
+    torch.testing.assert_close(z.double(), rh.project(P, x.double()), atol=1e-6, rtol=1e-6)
+    assert rh.project(P, x.bfloat16()).dtype == torch.bfloat16
+
+
+@every_set
+def test_any_batch_shape_is_kept(P: rh.Polyhedron) -> None:
+    x = points(P, 6)
+    z = rh.project(P, x)
+    assert torch.equal(rh.project(P, x.reshape(2, 3, *P.shape)), z.reshape(2, 3, *P.shape))
+    assert rh.project(P, x[0]).shape == P.shape
+    assert rh.project(P, x[:0]).shape == (0, *P.shape)
+    torch.testing.assert_close(torch.as_tensor(rh.project(P, x.numpy())), z, atol=0, rtol=0)
+
+
+@every_set
+def test_the_module_compiles_copies_pickles_and_names_its_ways(P: rh.Polyhedron) -> None:
+    module, x = rh.Projection(P), points(P, 3).requires_grad_()
+    z = module(x)
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        other.load_state_dict(module.state_dict())
+        assert torch.equal(other(x), z)
+    assert module.projector.parts[0].way.name in repr(module)
+
+
+def test_torch_compile_goes_around_it_without_a_break() -> None:
+    P = rh.Polyhedron([[1, 1, 0], [0, 1, 1]], [1, 1], lower=-1)
+    module = rh.Projection(P)
+    compiled_module = torch.compile(lambda x, b: 2 * module(x, b=b), fullgraph=True, backend="aot_eager")
+    x, b = points(P).requires_grad_(), torch.rand(6, 2, dtype=torch.float64).requires_grad_()
+    z = compiled_module(x, b)
+    torch.testing.assert_close(z, 2 * module(x, b=b))
+    got = torch.autograd.grad(z.sum(), (x, b))
+    for a, e in zip(got, torch.autograd.grad(2 * module(x, b=b).sum(), (x, b)), strict=True):
+        torch.testing.assert_close(a, e)
+
+
+# -- known answers -------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_isotonic_regression() -> None:
+    from sklearn.isotonic import isotonic_regression
+
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((200, 50)), np.exp(rng.standard_normal(50))
+    expected = np.stack([isotonic_regression(row, sample_weight=w, y_min=-0.5, y_max=0.7) for row in x])
+    np.testing.assert_allclose(rh.project(rh.monotone(50) & rh.box(-0.5, 0.7), x, weights=w), expected, atol=1e-12)
+
+
+def test_a_simplex_is_a_sorted_threshold() -> None:
+    x = np.random.default_rng(4).standard_normal((100, 40))
+    u = -np.sort(-x, axis=1)
+    mean = (np.cumsum(u, axis=1) - 1) / np.arange(1, 41)
+    count = (u > mean).sum(1)
+    expected = np.maximum(x - mean[np.arange(100), count - 1, None], 0)
+    np.testing.assert_allclose(rh.project(rh.simplex(40), x), expected, atol=1e-14)
+
+
+def test_a_set_that_is_a_point_gives_the_point() -> None:
+    P = rh.Polyhedron(np.concatenate([np.eye(3), -np.eye(3)]).astype(int), [1, 2, 3, -1, -2, -3])
+    x = points(P).requires_grad_()
+    z = rh.project(P, x)
+    torch.testing.assert_close(z, torch.tensor([1.0, 2, 3]).double().expand(6, 3), atol=1e-15, rtol=0)
+    assert torch.autograd.grad(z.sum(), x)[0].abs().max() < 1e-12
+
+
+def test_duplicate_rows_change_nothing() -> None:
+    A = np.random.default_rng(5).standard_normal((6, 5))
+    P, doubled = rh.Polyhedron(A, np.ones(6)), rh.Polyhedron(np.concatenate([A, A, 3 * A]), np.r_[1:1:12j, [3] * 6])
+    x = points(P, 20).requires_grad_()
+    z, again = rh.project(P, x), rh.project(doubled, x)
+    torch.testing.assert_close(z, again, atol=1e-13, rtol=0)
+    grads = [torch.autograd.grad((v * x.detach()).sum(), x)[0] for v in (z, again)]
+    torch.testing.assert_close(*grads, atol=1e-10, rtol=0)
+
+
+def test_structure_finds_the_closed_forms() -> None:
+    ways = {name: {p.way.name for p in rh.Projection(P).projector.parts} for name, P in SETS.items()}
+    assert ways["box"] == {"clamp"}
+    assert ways["tiles"] == ways["simplex"] == {"clipped shift"}
+    assert ways["tiles without bounds"] == {"orthogonal rows"}
+    assert ways["increasing by steps"] == ways["decreasing in a box"] == {"chain"}
+    assert ways["equalities"] == {"affine"}
+    assert ways["convex"] == {"active set"}
+
+
+def test_at_a_kink_what_does_not_push_counts_as_absent() -> None:
+    x = torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    rh.project(rh.box(-1, 1, 2), x).sum().backward()
+    assert torch.equal(x.grad, torch.ones(2, dtype=torch.float64))
+    y = torch.tensor([1.0, 1.0], dtype=torch.float64, requires_grad=True)
+    rh.project(rh.Polyhedron([[1, 1]], [2]), y).sum().backward()
+    assert torch.equal(y.grad, torch.ones(2, dtype=torch.float64))
+
+
+# -- sample-wise right-hand sides ----------------------------------------------------------------------------------
+
+
+def proxy() -> tuple[rh.Polyhedron, torch.Tensor, dict[str, torch.Tensor]]:
+    rng = np.random.default_rng(6)
+    A, E = rng.standard_normal((6, 10)), rng.standard_normal((4, 10))
+    P = rh.Polyhedron(A, np.ones(6), E, np.zeros(4), lower=-3, upper=3)
+    inside = rng.uniform(-1, 1, (5, 10))
+    sides = {"b": inside @ A.T + 0.5, "b_eq": inside @ E.T, "lower": inside - 2, "upper": inside + 1.5}
+    return P, torch.tensor(3 * rng.standard_normal((5, 10))), {k: torch.tensor(v) for k, v in sides.items()}
+
+
+def test_sample_wise_sides_give_what_each_set_alone_gives() -> None:
+    P, x, sides = proxy()
+    z = rh.project(P, x, **sides)
+    for n in range(len(x)):
+        b, b_eq, lower, upper = (sides[k][n].numpy() for k in ("b", "b_eq", "lower", "upper"))
+        alone = rh.Polyhedron(P.A, b, P.A_eq, b_eq, lower, upper)
+        torch.testing.assert_close(rh.project(alone, x[n]), z[n], atol=1e-11, rtol=0)
+
+
+def test_gradients_reach_every_right_hand_side() -> None:
+    P, x, sides = proxy()
+    names = list(sides)
+    inputs = [v[:2].clone().requires_grad_() for v in (x, *sides.values())]
+
+    def f(x: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+        return rh.project(P, x, **dict(zip(names, given, strict=True)))
+
+    assert torch.autograd.gradcheck(f, inputs, eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradgradcheck(lambda *v: f(*v) * v[0], inputs, eps=1e-7, atol=1e-5)
+
+
+def test_one_side_for_all_samples_collects_their_gradients() -> None:
+    P, x, sides = proxy()
+    shared = sides["b"][:1].clone().requires_grad_()
+    apart = sides["b"][:1].expand(5, -1).clone().requires_grad_()
+    given = {k: v[:1] for k, v in sides.items() if k != "b"}
+    rh.project(P, x, b=shared[0], **given).sum().backward()
+    rh.project(P, x, b=apart, **given).sum().backward()
+    torch.testing.assert_close(shared.grad[0], apart.grad.sum(0))
+
+
+@pytest.mark.parametrize(
+    "P", [rh.monotone(4) & rh.box(-1, 1), rh.simplex(4), rh.convex(5)], ids=["chain", "shift", "rows"]
+)
+def test_closed_forms_take_sample_wise_sides_too(P: rh.Polyhedron) -> None:
+    x = points(P, 4)
+    low, high = -torch.rand(4, P.dim).double() - 0.5, torch.rand(4, P.dim).double() + 0.5
+    z, same = (rh.project(P, x, lower=low, upper=high, solver=s) for s in ("auto", "daqp"))
+    torch.testing.assert_close(z, same, atol=1e-9, rtol=0)
+
+
+def test_contradictory_sides_name_their_samples_or_give_the_least_violation() -> None:
+    P = rh.Polyhedron([[1, 1], [-1, -1]], [1, 1])
+    x = torch.tensor([[2.0, 2], [3, 0], [0, 1]]).double()
+    b = torch.tensor([[1.0, 1], [-1, -1], [0, 0]]).double()  # the second asks x + y <= -1 and >= 1
+    with pytest.raises(EmptySetError, match="sample 1"):
+        rh.project(P, x, b=b)
+    z, info = rh.project(P, x, b=b, infeasible="least", return_info=True)
+    assert info.infeasible.tolist() == [False, True, False]
+    torch.testing.assert_close(z[1], torch.tensor([1.5, -1.5]).double(), atol=1e-5, rtol=0)  # both broken by 1
+    torch.testing.assert_close(z[0], torch.tensor([0.5, 0.5]).double())
+    with pytest.raises(EmptySetError, match="samples 0, 1, 2"):
+        rh.project(rh.simplex(2), x, lower=0.8)
+    with pytest.raises(EmptySetError, match="sample 0"):
+        rh.project(rh.box(-1, 1, 2), x[:1], lower=2.0)
+
+
+# -- certificates and fallbacks ------------------------------------------------------------------------------------
+
+
+def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    P, module = SETS["dense"], rh.Projection(SETS["dense"])
+    x = points(P)
+    z = module(x)
+    spoil = compiled.Rows.solve
+
+    def unconverged(self, *args):  # type: ignore[no-untyped-def]
+        found = spoil(self, *args)
+        found.z[1] += 1.0
+        found.status[1], found.residual[1] = 1, 1.0
+        return found
+
+    monkeypatch.setattr(compiled.Rows, "solve", unconverged)
+    again, info = module(x, return_info=True)
+    torch.testing.assert_close(again, z, atol=1e-9, rtol=0)
+    assert info.fallback.tolist() == [False, True, False, False, False, False]
+    monkeypatch.setattr("rayhull.projection.call._fallbacks", lambda way: [])
+    with pytest.raises(UnverifiedError, match="sample 1"):
+        module(x)
+
+
+def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {name: rh.project(P, points(P)) for name, P in SETS.items()}
+    monkeypatch.setattr(compiled, "available", lambda: False)
+    for name, P in SETS.items():
+        x = points(P).requires_grad_()
+        z = rh.project(P, x)
+        torch.testing.assert_close(z, expected[name], atol=1e-9, rtol=0)
+        assert torch.autograd.grad(z.sum(), x)[0].isfinite().all()
+
+
+@every_set
+def test_the_last_resort_is_exact(P: rh.Polyhedron) -> None:
+    problem = Problem.of(P)
+    x = points(P, 2).reshape(2, -1).numpy()
+    for y, z in zip(x, rh.project(P, x.reshape(2, *P.shape)).reshape(2, -1), strict=True):
+        answer = least_distance.nearest(problem.dense, problem.m, problem.rhs, problem.lower, problem.upper, y)
+        assert answer is not None
+        np.testing.assert_allclose(answer[0], z, atol=1e-10)
+
+
+def test_a_warm_start_gives_the_same_points_in_fewer_steps() -> None:
+    P = rh.convex(40)
+    module, x = rh.Projection(P, warm_start=True), points(P, 20)
+    _, first = module(x, return_info=True)
+    again, second = module(x + 1e-6, return_info=True)
+    torch.testing.assert_close(again, rh.project(P, x + 1e-6), atol=1e-12, rtol=0)
+    assert second.steps.sum() < first.steps.sum() / 3
+    assert module(x[:3]).shape == (3, 40)  # other samples: no warm start, no error
+
+
+def test_threads_give_the_same_points() -> None:
+    P, before = SETS["dense"], torch.get_num_threads()
+    x = points(P, 64)
+    try:
+        torch.set_num_threads(1)
+        z = rh.project(P, x)
+        torch.set_num_threads(2)
+        torch.testing.assert_close(rh.project(P, x), z, atol=1e-14, rtol=0)
+    finally:
+        torch.set_num_threads(before)
+
+
+# -- the paper's baseline ------------------------------------------------------------------------------------------
+
+
+def test_test_time_projection_is_the_identity_in_training_only() -> None:
+    P = SETS["tiles"]
+    model = rh.TestTimeProjection(torch.nn.Unflatten(1, (8, 8)), P, solver="osqp")
+    x = torch.randn(4, 64, dtype=torch.float64)
+    assert torch.equal(model.train()(x), x.reshape(4, 8, 8))
+    torch.testing.assert_close(model.eval()(x), rh.project(P, x.reshape(4, 8, 8)), atol=1e-4, rtol=0)
+    assert model.projection.projector.parts[0].way.name == "osqp"
+
+
+# -- bad input -----------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_with_what_came() -> None:
+    P = rh.monotone(3)
+    for value in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="sample 1"):
+            rh.project(P, torch.tensor([[0.0, 1, 2], [0, value, 2]]))
+    with pytest.raises(ValueError, match=r"\(\*, 3\), got \(2, 4\)"):
+        rh.project(P, torch.zeros(2, 4))
+    with pytest.raises(TypeError, match="int64"):
+        rh.project(P, torch.zeros(2, 3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="solver must be one of auto"):
+        rh.project(P, torch.zeros(3), solver="simplex")
+    with pytest.raises(ValueError, match="weights"):
+        rh.project(P, torch.zeros(3), weights=[1, 0, 1])
+    with pytest.raises(ValueError, match="b must have shape"):
+        rh.project(P, torch.zeros(4, 3), b=torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="b must hold numbers"):
+        rh.project(P, torch.zeros(4, 3), b=torch.full((2,), torch.nan))
+    with pytest.raises(ValueError, match="infeasible"):
+        rh.project(P, torch.zeros(3), infeasible="ignore")
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(external.importlib, "import_module", missing)
+    with pytest.raises(MissingExtraError, match=r"rayhull\[solvers\]"):
+        rh.project(rh.monotone(3), torch.zeros(1, 3), solver="osqp")
+
+
+def test_a_checkpoint_of_another_set_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="another set"):
+        rh.Projection(rh.monotone(3)).load_state_dict(rh.Projection(rh.convex(3)).state_dict())
+
+
+def test_a_short_fuzz_run_finds_no_wrong_answer() -> None:
+    from tests.fuzz_projection import run
+
+    assert run(seconds=6.0, seed=0)["samples"] > 20
