@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
         reader.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
         if name == "publish":
             reader.add_argument("--to", type=Path, default=Path("results/published"), help="where the JSON files go")
+            reader.add_argument("--fill", type=Path, help="a Markdown file whose tables are to be written anew")
     return top
 
 
@@ -119,8 +120,10 @@ def _report(options: argparse.Namespace) -> bool:
 
 
 def _publish(options: argparse.Namespace) -> bool:
-    from experiments.publish import publish
+    from experiments.publish import fill, publish
 
+    if options.fill:
+        fill(options.fill, options.out)
     print("\n".join(f"published: {path}" for path in publish(options.out, options.to)))
     return True
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from experiments.errors import ResultsError
+from experiments.report import sections_of
 from experiments.report.collect import Group, collect, mean_and_deviation
+from experiments.report.pages import markdown_table
 from experiments.report.sections import OPTIMUM
 from experiments.report.tables import best
-from experiments.results import explained, write_json
+from experiments.results import explained, replace, write_json
 
 POINTS = 30  # of a published curve
 
@@ -29,6 +31,18 @@ def publish(out: Path, to: Path) -> list[Path]:
             write_json(to / f"{study}.json", {"study": study, **numbers})
             written.append(to / f"{study}.json")
     return written
+
+
+def fill(document: Path, out: Path) -> None:
+    """Put each study's table into ``document``, between ``<!-- STUDY -->`` and ``<!-- end -->``."""
+    text = document.read_text()
+    for study, section in sections_of(out).items():
+        first, last = f"<!-- {study} -->\n", "<!-- end -->"
+        if first in text:
+            head, rest = text.split(first, 1)
+            text = f"{head}{first}{markdown_table(section.table)}\n{last}{rest.split(last, 1)[1]}"
+    with explained(document.parent):
+        replace(document, lambda new: new.write_text(text))
 
 
 def _trained(group: Group) -> dict[str, Any]:

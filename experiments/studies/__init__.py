@@ -4,11 +4,11 @@ SMALL: dict[str, tuple[str, str]] = {
     "vertices": (
         "General A x <= b: convex weights of vertices",
         "The learned projection onto a cut cube of dimension d, with about 2^d vertices. The paper reports slow "
-        "convergence with a softmax over the vertices. It grows with their number: an answer on a face needs exact zeros for all "
-        "other vertices, which a softmax approaches and never reaches. A normalised softplus falls off more gently and "
-        "helps; sparsemax and entmax do give zeros, but a vertex at zero gets no gradient and does not come back. "
-        "Shrinking needs no vertices and is the cheapest, but one scale for the whole point costs more the more "
-        "coordinates share it; the nearest point is best, and does not need the vertices either.",
+        "convergence with a softmax over the vertices. It grows with their number: an answer on a face needs exact "
+        "zeros for all other vertices, which a softmax approaches and never reaches. A normalised softplus falls off "
+        "more gently and helps; sparsemax and entmax do give zeros, but a vertex at zero gets no gradient and does not "
+        "come back. Shrinking needs no vertices and is the cheapest, but one scale for the whole point costs more the "
+        "more coordinates share it; the nearest point is best, and does not need the vertices either.",
     ),
     "simplex": (
         "Shares that sum to one (Briq et al. 2018)",
