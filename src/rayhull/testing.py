@@ -28,9 +28,9 @@ def assert_feasible(
 ) -> int:
     """Raise AssertionError if some output is outside the set; return how many outputs were judged.
 
-    The inputs: random at every scale, zeros and single spikes, and inputs moved by gradient ascent on the violation, all
-    in training and in evaluation mode (which is restored). ``exactly`` adds signs at the largest finite size, where an
-    ordinary layer may overflow.
+    The inputs: random at every scale, zeros and single spikes, and inputs moved by gradient ascent on the violation,
+    all in training and in evaluation mode (which is restored). ``exactly`` adds signs at the largest finite size, where
+    an ordinary layer may overflow.
 
     Args:
         module: features → points; a torch module or any function of a tensor.

@@ -65,7 +65,7 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
         tensor([[2., 2.],
                 [0., 5.]])
     """
-    values = u @ rows.mT  # (*, m)
-    if nonnegative is torch.relu:
-        return u + torch.relu(values) @ rays
-    return u + (values + nonnegative(-values)) @ rays
+    flat = u.reshape(-1, u.shape[-1])
+    values = flat @ rows.mT  # (*, m)
+    weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)
+    return torch.addmm(flat, weights, rays).reshape(u.shape)  # one pass over u, where a sum would take three

@@ -42,7 +42,7 @@ class BlockMap(Constants):
             strict_step(P, choice.method, None if view is None else base, factory["device"]) if strict else None
         )
         self.room = None if view is None or not len(view.wide) else Room(P, view.wide, view.room, **factory)
-        self.of_sample = SampleRows(whole, blocks, view, self.room, factory["device"])
+        self.of_sample = SampleRows(whole, blocks, view, self.room, **factory)
         self.moved, self.mirrored = bool(base.any()), bool((blocks.sign < 0).any())
         self.constant("base", base, **factory)
         self.constant("sign", blocks.sign[:, None].astype(float), **factory)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.rows import Array
+
+
+def fresh(values: Array, device: Any = None, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor with memory and strides of its own: DDP refuses the strides that NumPy gives empty and flat arrays."""
+    tensor = torch.as_tensor(values)
+    return torch.empty(tensor.shape, device=device, dtype=dtype or tensor.dtype).copy_(tensor)
 
 
 class Constants(nn.Module):
@@ -35,7 +42,7 @@ class Constants(nn.Module):
         self._exact[name] = values
         self._stays_wide = stays_wide
         dtype = torch.get_default_dtype() if dtype is None else dtype
-        tensor = torch.tensor(values, dtype=torch.float64).to(device=device, dtype=dtype)
+        tensor = fresh(np.asarray(values, np.float64), device, dtype)
         self.register_buffer(name, tensor, persistent=persistent)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -45,6 +52,5 @@ class Constants(nn.Module):
             old, new = before[name], getattr(self, name)
             dtype = torch.float64 if self._stays_wide else new.dtype
             if (old.dtype != dtype or new.dtype != dtype or old.is_meta) and not new.is_meta:
-                exact = torch.as_tensor(values, dtype=torch.float64)
-                setattr(self, name, exact.to(device=new.device, dtype=dtype))
+                setattr(self, name, fresh(np.asarray(values, np.float64), new.device, dtype))
         return self

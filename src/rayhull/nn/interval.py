@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.membership import exact_integers
+from rayhull.exact_membership import exact_integers
 from rayhull.nn.strict import DTYPES, Strict
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayhull.nn.constants import fresh
 from rayhull.rows import Array
 
 
@@ -56,7 +57,7 @@ class ToEventOrder(nn.Module):
         if self.by_index:
             inverse = np.empty_like(order)
             inverse[order] = np.arange(len(order))
-            self.register_buffer("inverse", torch.tensor(inverse, device=device), persistent=False)
+            self.register_buffer("inverse", fresh(inverse, device), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         batch = x.shape[:-1]

@@ -138,6 +138,8 @@ class MapInto(nn.Module):
 
     def _given(self, b: Tensor | None, lower: Tensor | None, upper: Tensor | None) -> dict[str, Tensor]:
         """What depends on the sample, bounds flat; a refusal where the way in cannot follow it."""
+        if b is None and lower is None and upper is None:
+            return {}
         given = {name: value for name, value in (("b", b), ("lower", lower), ("upper", upper)) if value is not None}
         for name, value in given.items():
             shape = (len(self.polyhedron.inequalities),) if name == "b" else self.polyhedron.shape

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.nn.constants import Constants
+from rayhull.nn.constants import Constants, fresh
 from rayhull.rows import Array
 
 GATHER_COST = 16  # one gathered entry costs about as much as this many entries of a dense product (batch 256, float32)
@@ -36,7 +36,7 @@ class Product(Constants):
         if self.has_short:
             columns, entries = _padded(sp.csr_array(matrix[short]), self.width)
             self.constant("entries", entries, **factory)
-            self.register_buffer("columns", torch.tensor(columns.ravel(), device=factory.get("device")))
+            self.register_buffer("columns", fresh(columns.ravel(), factory.get("device")))
         if self.has_long:
             self.constant("dense", matrix[long].toarray(), **factory)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.nn.constants import Constants
+from rayhull.nn.constants import Constants, fresh
 from rayhull.nn.geometry import Blocks, View
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SampleRows(Constants):
     room: Tensor
     offset: Tensor
 
-    def __init__(self, P: Polyhedron, blocks: Blocks, view: View | None, room: Room | None, device: Any) -> None:
+    def __init__(self, P: Polyhedron, blocks: Blocks, view: View | None, room: Room | None, **factory: Any) -> None:
         super().__init__()
         block = blocks.polyhedron
         stated = int((np.diff(block.inequalities.matrix.indptr) > 0).sum())
@@ -46,17 +46,18 @@ class SampleRows(Constants):
         numbers = np.zeros(0, np.int64) if room is None else room.rows
         kept = np.flatnonzero(np.diff(P.inequalities.matrix.indptr) > 0)  # P.rows leaves out rows of zeros
         of_row = kept[blocks.rows[:, numbers]] if len(numbers) else np.zeros((len(blocks.index), 0), np.int64)
+        device = factory["device"]
         self._keep("coordinates", blocks.index, device)
         self._keep("mirrored", (blocks.sign < 0)[:, None], device)
         self._keep("rows", of_row, device)
-        wide: dict[str, Any] = {"device": device, "persistent": False}
-        self.constant("room", np.zeros(0) if room is None else room.room, **wide)
-        self.constant("offset", P.inequalities.rhs[of_row], **wide)
+        apart: dict[str, Any] = {**factory, "persistent": False}
+        self.constant("room", np.zeros(0) if room is None else room.room, **apart)
+        self.constant("offset", P.inequalities.rhs[of_row], **apart)
         for name, bounds in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
-            self.constant(f"stated_{name}", bounds[blocks.index], **wide)
+            self.constant(f"stated_{name}", bounds[blocks.index], **apart)
 
     def _keep(self, name: str, values: Any, device: Any) -> None:
-        self.register_buffer(name, torch.tensor(values, device=device), persistent=False)
+        self.register_buffer(name, fresh(values, device), persistent=False)
 
     def forward(self, base: Tensor, given: dict[str, Tensor]) -> dict[str, Tensor]:
         """The changes for the room's "rows", "upper" and "lower" (of the block, so that a mirrored one swaps them)."""

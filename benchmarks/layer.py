@@ -1,0 +1,235 @@
+"""What a hard constraint costs: our layer over nn.Linear of the same size, and the peers beside it.
+
+    python -m benchmarks.layer [--quick]
+
+Float32, batch 256, forward and training step, one and two threads, interleaved; violations judged in rational
+arithmetic. Writes benchmarks/results/layer.json, layer.md and layer.png. Peers that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+import rayhull as rh
+from benchmarks.harness import RESULTS, Timing, interleave, save, table
+from benchmarks.layer_peers import PEERS, installed
+
+BATCH = 256
+SLOW = 2.0  # seconds for one forward: slower peers are measured on fewer samples
+
+
+def checkerboard() -> rh.Polyhedron:
+    return rh.checkerboard((28, 28), tiles=(4, 4)) & rh.box(-1, 1)
+
+
+def cone(d: int = 20, m: int = 10) -> rh.Polyhedron:
+    return rh.Polyhedron(np.random.default_rng(0).standard_normal((m, d)))
+
+
+def boxed(d: int = 50, m: int = 30) -> rh.Polyhedron:
+    rng = np.random.default_rng(0)
+    return rh.Polyhedron(rng.standard_normal((m, d)), np.ones(m), lower=-1, upper=1)
+
+
+def sparse(n: int) -> rh.Polyhedron:
+    """n rows of two entries over n coordinates, in a box: a chain of differences."""
+    rng = np.random.default_rng(0)
+    rows = sp.diags_array([np.ones(n), -rng.random(n - 1) - 0.5], offsets=[0, 1], format="csr")
+    return rh.Polyhedron(rows, 0.5, lower=-1, upper=1)
+
+
+def forward(module: nn.Module, h: Tensor) -> Callable[[], Tensor]:
+    def run() -> Tensor:
+        with torch.inference_mode():
+            return module(h)
+
+    return run
+
+
+def training_step(module: nn.Module, h: Tensor) -> Callable[[], None]:
+    def run() -> None:
+        for p in module.parameters():
+            p.grad = None
+        module(h).square().mean().backward()
+
+    return run
+
+
+def outside(P: rh.Polyhedron, x: Tensor) -> dict[str, float]:
+    """The largest violation in float64, and the share of samples that are outside in rational arithmetic."""
+    x = x.detach().reshape(len(x), *P.shape)
+    share = float((~P.contains_exactly(x[:64])).double().mean())
+    return {"violation": float(P.violation(x).max()), "outside": share}
+
+
+def images(threads: int, rounds: int) -> dict[str, Any]:
+    """(a) checkerboard and box, 784 features: inference and training step over nn.Linear(784, 784)."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    P, h = checkerboard(), torch.randn(BATCH, 784)
+    ours, paper, plain = rh.Constrained(784, P), rh.paper_layer(784, P), nn.Linear(784, 784)
+    strict = rh.Constrained(784, P, strict=True)
+    cases = {
+        "nn.Linear": plain,
+        "rayhull": ours.eval(),
+        "rayhull, folded": ours.fold(),
+        "rayhull, folded and compiled": ours.fold(compile=True),
+        "rayhull, strict, folded": strict.fold(),
+        "the paper's layer": paper.eval(),
+    }
+    inference = interleave({name: forward(m, h) for name, m in cases.items()}, rounds=rounds)
+    trained = {
+        "nn.Linear": plain,
+        "rayhull": ours.train(),
+        "rayhull, strict": strict,
+        "the paper's layer": paper.train(),
+    }
+    training = interleave({name: training_step(m, h) for name, m in trained.items()}, rounds=rounds)
+    return {"inference": inference, "training": training}
+
+
+def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> dict[str, Any]:
+    """(b), (c): forward and training step over nn.Linear, with violations."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    h = torch.randn(BATCH, P.dim)
+    layer, strict = rh.Constrained(P.dim, P), rh.Constrained(P.dim, P, strict=True)
+    modules: dict[str, nn.Module] = {
+        "nn.Linear": nn.Linear(P.dim, P.dim),
+        "rayhull": layer,
+        "rayhull, folded": layer.fold(),
+        "rayhull, strict": strict,
+        "rayhull, strict, folded": strict.fold(),
+    }
+    skipped: dict[str, str] = {}
+    for name, (package, make) in PEERS.items() if peers else ():
+        if not installed(package):
+            skipped[name] = "not installed"
+            continue
+        try:
+            modules[name] = make(P.dim, P)
+            modules[name](h[:2])
+        except Exception as error:  # a peer that cannot is a result, not an end
+            skipped[name] = f"{type(error).__name__}: {str(error)[:120]}"
+            modules.pop(name, None)
+    found = {name: outside(P, m(h)) for name, m in modules.items() if name != "nn.Linear"}
+    inference = _measured(modules, h, forward, rounds)
+    trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and n not in NO_BACKWARD}
+    training = _measured(trainable, h, training_step, max(3, rounds // 2))
+    return {"inference": inference, "training": training, "found": found, "skipped": skipped}
+
+
+NO_BACKWARD = ("Pi-net, tuned", "OSQP, one by one")
+
+
+def _measured(modules: Mapping[str, nn.Module], h: Tensor, kind: Any, rounds: int) -> dict[str, Timing]:
+    """Interleaved for the quick ones; a slow one once or twice."""
+    quick, slow = {}, {}
+    for name, module in modules.items():
+        start = time.perf_counter()
+        kind(module, h)()
+        (slow if time.perf_counter() - start > SLOW else quick)[name] = kind(module, h)
+    timings = interleave(quick, rounds=rounds, most_seconds=8.0)
+    return timings | (interleave(slow, rounds=1, most_seconds=1.0) if slow else {})
+
+
+def set_up(peers: bool) -> dict[str, float]:
+    """Seconds to build the layer at d = 200 with 400 rows."""
+    P = boxed(200, 400)
+    start = time.perf_counter()
+    rh.Constrained(8, P, strict=True)
+    return {"rayhull, strict": time.perf_counter() - start}
+
+
+def growth(sizes: tuple[int, ...]) -> dict[str, dict[str, float]]:
+    """(d) seconds to build and to run forward, batch 64, sparse rows with d = m."""
+    found = {}
+    for n in sizes:
+        start = time.perf_counter()
+        P = sparse(n)
+        stated = time.perf_counter()
+        into = rh.MapInto(P, method="shrink")
+        built = time.perf_counter()
+        c = torch.randn(64, n)
+        run = interleave({"map": forward(into, c)}, rounds=5)["map"].median
+        inside = bool(P.contains(into(c)).all())
+        found[str(n)] = {"state": stated - start, "build": built - stated, "forward": run, "inside": float(inside)}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, no peers")
+    quick = parser.parse_args().quick
+    rounds = 5 if quick else 15
+    results: dict[str, Any] = {"set-up": set_up(not quick)}
+    for threads in (1, 2):
+        results[f"checkerboard and box, {threads} threads"] = images(threads, rounds)
+        for name, P in (("cone d=20 m=10", cone()), ("box d=50 m=30", boxed())):
+            results[f"{name}, {threads} threads"] = against_peers(P, threads, rounds, not quick and threads == 1)
+    results["growth"] = growth((10, 100, 1000) if quick else (10, 100, 1000, 10_000))
+    text = report(results)
+    print(text)
+    if not quick:
+        path = save("layer", {"batch": BATCH, "results": results})
+        path.with_suffix(".md").write_text(text + "\n")
+        plot(results)
+
+
+def report(results: Mapping[str, Any]) -> str:
+    parts = []
+    for name, result in results.items():
+        if "inference" not in result:
+            continue
+        rows = []
+        found = result.get("found", {})
+        for way, timing in result["inference"].items():
+            floor, step = result["inference"]["nn.Linear"].median, result["training"].get(way)
+            row = [way, f"{1e3 * timing.median:.3g}", f"{timing.median / floor:.2f}x"]
+            row += [f"{step.median / result['training']['nn.Linear'].median:.2f}x" if step else "–"]
+            row += [f"{found[way]['violation']:.1e}", f"{found[way]['outside']:.0%}"] if way in found else ["", ""]
+            rows.append(row)
+        header = ("layer", "forward ms", "over Linear", "training step over Linear", "violation", "outside exactly")
+        skipped = "".join(f"\n{way}: {why}\n" for way, why in result.get("skipped", {}).items())
+        parts.append(f"### {name}\n\n{table(rows, header)}\n{skipped}")
+    rows = [(n, *(f"{v[k]:.3g}" for k in ("state", "build", "forward"))) for n, v in results["growth"].items()]
+    parts.append("### Growth (sparse, d = m, batch 64, seconds)\n\n" + table(rows, ("d", "state", "build", "forward")))
+    parts.append(f"\nSet-up at d=200, m=400: {results['set-up']['rayhull, strict']:.2f} s (strict).")
+    return "\n".join(parts)
+
+
+def plot(results: Mapping[str, Any]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [n for n in results if n.endswith("1 threads")]
+    figure, axes = plt.subplots(1, len(names), figsize=(13, 4.2), layout="constrained")
+    for axis, name in zip(axes, names, strict=True):
+        timings = results[name]["inference"]
+        floor = timings["nn.Linear"].median
+        ways = list(timings)[::-1]
+        ratios = [timings[w].median / floor for w in ways]
+        colours = ["tab:blue" if "rayhull" in w else "lightgrey" if w == "nn.Linear" else "tab:orange" for w in ways]
+        axis.barh(ways, ratios, color=colours)
+        axis.set_xscale("log")
+        for i, ratio in enumerate(ratios):
+            axis.text(ratio * 1.05, i, f"{ratio:.3g}x", va="center", fontsize=8)
+        axis.set_xlim(0.5, max(ratios) * 6)
+        axis.set_title(name.removesuffix(", 1 threads"), fontsize=10)
+        axis.set_xlabel("forward, over nn.Linear of the same size")
+        axis.tick_params(labelsize=8)
+    figure.savefig(RESULTS / "layer.png", dpi=130)
+
+
+if __name__ == "__main__":
+    main()
