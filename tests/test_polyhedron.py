@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint
 
 import rayhull as rh
+from tests.brute_force import homogeneous_rows
 from tests.zoo import ZOO
 
 
@@ -169,6 +170,19 @@ def test_contains_exactly_sees_one_ulp():
     assert tenth.contains_exactly(torch.tensor([1.0]))
     assert not tenth.contains_exactly(np.nextafter([1.0], 2))
     assert not P.contains_exactly(np.array([1e300, 1.5, -1e300]))  # floats would add up to 0
+
+
+def test_contains_exactly_agrees_with_fractions(P):
+    s = P.sample(10, seed=0)
+    tiny, huge = (size * np.random.default_rng(0).standard_normal((5, *P.shape)) for size in (1e-300, 1e300))
+    x = np.concatenate([s, np.round(s * 4) / 4, np.nextafter(s, 9), tiny, huge, np.zeros((1, *P.shape))])
+    above, equal = homogeneous_rows(P)
+    expected = []
+    for point in x.reshape(len(x), -1):
+        exact = [Fraction(1), *map(Fraction, point.tolist())]
+        values = [[sum(a * v for a, v in zip(row, exact, strict=True)) for row in rows] for rows in (above, equal)]
+        expected.append(all(v >= 0 for v in values[0]) and not any(values[1]))
+    np.testing.assert_array_equal(P.contains_exactly(x), expected)
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,15 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     if len(np.unique(last)) == len(matrix) and matrix.any(axis=1).all():  # an echelon as it stands: chains, tiles
         return np.arange(len(matrix)), last
     work = np.asarray(matrix % PRIME, dtype=np.int64)
-    rows, columns = [], []
+    rows: list[int] = []
+    columns: list[int] = []
     for i in range(len(work)):
         if len(rows) == work.shape[1]:
             break
         filled = np.flatnonzero(work[i])
         if not len(filled):
             continue
-        pivot = filled[-1]
+        pivot = int(filled[-1])
         values = work[i, filled] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
         below = np.flatnonzero(work[i + 1 :, pivot]) + i + 1
         if len(below):

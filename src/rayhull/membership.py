@@ -1,4 +1,4 @@
-"""Is x in the set, and how far outside: floats (NumPy or torch), and exactly in rational arithmetic."""
+"""Is x in the set, and how far outside, in floats: NumPy or torch."""
 
 from __future__ import annotations
 
@@ -114,44 +114,3 @@ class _Torch:
     def largest(self, parts: list[Any]) -> Any:
         zero = self.x.new_zeros(len(self.x), 1)
         return self.torch.cat([*parts, zero], dim=1).amax(1)
-
-
-def contains_exactly(P: Polyhedron, x: Any) -> Any:
-    """Whether each x is inside, in integer arithmetic on the floats given: the judge of ``strict=True``.
-
-    A set stated with inexact floats is judged on those floats as the dyadic rationals that they are.
-    """
-    flat = flatten(P, x)
-    torch_in = is_torch(flat)
-    points = flat.detach().cpu().double().numpy() if torch_in else flat.astype(np.float64)
-    batch = tuple(x.shape[: x.ndim - len(P.shape)])
-    inside = np.isfinite(points).all(1)
-    scaled, shift = _as_integers(np.where(np.isfinite(points), points, 0.0))
-    for rows, both in ((P.rows, False), (P.equality_rows, True)):
-        data, rhs = exact_integers(rows)
-        for i in range(len(rows)):
-            entries = slice(rows.matrix.indptr[i], rows.matrix.indptr[i + 1])
-            value = scaled[:, rows.matrix.indices[entries]].dot(data[entries]) - (rhs[i] << shift)
-            inside &= np.asarray(value == 0 if both else value <= 0, bool)
-    if torch_in:
-        import torch
-
-        return torch.as_tensor(inside, device=flat.device).reshape(batch)
-    return inside.reshape(batch)
-
-
-def _as_integers(points: Array) -> tuple[Array, int]:
-    """Floats as Python integers over one common power of two: points = integers / 2^shift."""
-    mantissa, exponent = np.frexp(points)
-    shift = max(0, int((53 - exponent[points != 0]).max(initial=0)))
-    whole = np.ldexp(mantissa, 53).astype(np.int64).astype(object)
-    places = np.maximum(exponent - 53 + shift, 0).astype(object)
-    return whole << places, shift
-
-
-def exact_integers(rows: Rows) -> tuple[Array, Array]:
-    """The rows as Python integers, each scaled by a positive number; inexact floats as the dyadics that they are."""
-    if rows.integers is not None:
-        return rows.integers[0].astype(object), rows.integers[1].astype(object)
-    both, _ = _as_integers(np.concatenate([rows.matrix.data, rows.rhs]))
-    return both[: len(rows.matrix.data)], both[len(rows.matrix.data) :]

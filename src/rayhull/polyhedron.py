@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull import membership
+from rayhull import exact_membership, membership
 from rayhull.rows import Array, Rows
 from rayhull.statement import (
     Shape,
@@ -176,7 +176,7 @@ class Polyhedron:
 
     def contains_exactly(self, x: Any) -> Any:
         """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow."""
-        return membership.contains_exactly(self, x)
+        return exact_membership.contains_exactly(self, x)
 
     @property
     def is_cone(self) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact import INT64_SAFE, largest, primitive
+from rayhull.exact_membership import exact_integers
 from rayhull.generators import ExactGenerators, Generators
-from rayhull.membership import exact_integers
 from rayhull.rows import Array, Rows
 from rayhull.slack_form import SlackForm, slack_form
 
@@ -126,8 +126,8 @@ def _scaled(rays: Array) -> Array:
 def _prove_feasible(P: Polyhedron, G: Generators) -> None:
     """Every vertex and ray satisfies every row, in integers.
 
-    That follows from what was proved before (y is feasible, and ``back`` is the inverse, which also makes every row 0 on
-    the lines), so it guards against a bug of ours, and it is left out where it would take many Python integers.
+    That follows from what was proved before (y is feasible, and ``back`` is the inverse, which also makes every row 0
+    on the lines), so it guards against a bug of ours, and it is left out where it would take many Python integers.
     """
     exact = G.exact
     assert exact is not None

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import FileFormatError
+from rayhull.exact_membership import exact_integers
 from rayhull.generators import Generators
-from rayhull.membership import exact_integers
 from rayhull.polyhedron import Polyhedron
 from rayhull.rows import Array, Rows
 
