@@ -229,3 +229,16 @@ def test_weights_can_live_in_a_set() -> None:
 def test_assert_feasible_accepts_the_layer() -> None:
     P = rh.convex(6) & rh.box(-1, 1)
     assert assert_feasible(rh.Constrained(4, P, strict=True), P, 4, exactly=True, samples=8) > 0
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_folded_layer_is_the_same_function(name: str) -> None:
+    torch.manual_seed(0)
+    P, h = ZOO[name](), torch.randn(3, 5, 6)
+    for strict in (False, True) if name != "implicit equality" else (False,):
+        layer = rh.Constrained(6, P, batch_norm=True, strict=strict)
+        layer(torch.randn(64, 6))  # running statistics
+        layer.eval()
+        x, y = layer(h), layer.fold()(h)
+        assert x.shape == y.shape
+        assert torch.allclose(x, y, atol=2e-5 * max(1.0, float(x.detach().abs().max())))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError
+from rayhull.nn import columns
 from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:
@@ -35,12 +36,21 @@ class Folded(nn.Module):
             )
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
+        self.as_columns = columns.fits(rest)
 
     def forward(self, features: Tensor) -> Tensor:
+        if self.as_columns:
+            return self._from_columns(features)
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
             c = c[..., :-1].nan_to_num(0.0) + c[..., -1:]
         return self.rest(c)
+
+    def _from_columns(self, features: Tensor) -> Tensor:
+        c = torch.addmm(self.bias.unsqueeze(-1), self.weight, features.reshape(-1, self.weight.shape[1]).mT)
+        if self.rest.strict:
+            c = c[:-1].nan_to_num(0.0) + c[-1:]
+        return columns.points(self.rest, c).reshape(*features.shape[:-1], *self.rest.polyhedron.shape)
 
     def extra_repr(self) -> str:
         return f"in_features={self.weight.shape[1]}, folded Linear of {self.weight.shape[0]}"
