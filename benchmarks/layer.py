@@ -137,7 +137,7 @@ def _measured(modules: Mapping[str, nn.Module], h: Tensor, kind: Any, rounds: in
         start = time.perf_counter()
         kind(module, h)()
         (slow if time.perf_counter() - start > SLOW else quick)[name] = kind(module, h)
-    timings = interleave(quick, rounds=rounds, most_seconds=8.0)
+    timings = interleave(quick, rounds=rounds, most_seconds=5.0)
     return timings | (interleave(slow, rounds=1, most_seconds=1.0) if slow else {})
 
 
@@ -169,7 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no peers")
     quick = parser.parse_args().quick
-    rounds = 5 if quick else 15
+    rounds = 5 if quick else 11
     results: dict[str, Any] = {"set-up": set_up(not quick)}
     for threads in (1, 2):
         results[f"checkerboard and box, {threads} threads"] = images(threads, rounds)

@@ -68,4 +68,6 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
     flat = u.reshape(-1, u.shape[-1])
     values = flat @ rows.mT  # (*, m)
     weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)
-    return torch.addmm(flat, weights, rays).reshape(u.shape)  # one pass over u, where a sum would take three
+    if len(rays) == 1 and not torch.is_grad_enabled():
+        return torch.addcmul(flat, weights, rays).reshape(u.shape)  # one pass; its backward pass would take more
+    return torch.addmm(flat, weights, rays).reshape(u.shape)

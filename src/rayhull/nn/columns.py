@@ -7,15 +7,15 @@ float32), which for small sets decides the cost of the layer.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rayhull.maps.shrink import factor
-from rayhull.maps.strict import finite, gamma, roundoff, strict_factor
+from rayhull.maps.strict import EPS, finite, gamma, roundoff, strict_factor
 from rayhull.nn.block import BlockMap
 from rayhull.nn.directions import Free, Simplicial
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.room import Room
-from rayhull.nn.strict import StrictShrink
+from rayhull.nn.strict import StrictPull, StrictShrink
 
 
 def fits(into: MapInto) -> bool:
@@ -27,7 +27,7 @@ def fits(into: MapInto) -> bool:
     hull = part.direction.onto_hull if isinstance(part.direction, Simplicial) else part.direction
     closed_form = isinstance(hull, Free) and not hull.has_equalities and part.identity_inside
     dense = part.room is None or part.room.product is None or not part.room.product.has_short
-    strict = part.strict is None or isinstance(part.strict, StrictShrink)
+    strict = part.strict is None or isinstance(part.strict, StrictShrink) or _is_plain_cone(part.strict)
     return part.count == 1 and closed_form and dense and strict and not part.mirrored
 
 
@@ -43,6 +43,8 @@ def points(into: MapInto, c: Tensor) -> Tensor:
         y = y * _scale(part, y, dtype)
     if part.moved:
         y = y + part.base.unsqueeze(-1)
+    if isinstance(part.strict, StrictPull):
+        y = _pulled(part.strict, y, dtype)
     return y.to(dtype).mT.contiguous()
 
 
@@ -55,6 +57,28 @@ def _scale(part: BlockMap, y: Tensor, dtype: torch.dtype) -> Tensor:
         return strict_factor(_gauge(step.gauge, y, size), size, margin, step.loss(dtype), torch.finfo(dtype).max / 4)
     assert part.room is not None
     return factor(_gauge(part.room, y, None))
+
+
+def _is_plain_cone(step: nn.Module | None) -> bool:
+    """Whether the strict step is that of a cone with dense rows: the anchor s r with s = max|x|, nothing else."""
+    if not isinstance(step, StrictPull) or step.tight is None or step.wide is not None:
+        return False
+    return step.tight.product is not None and not step.tight.product.has_short and not step.tight.bounded
+
+
+def _pulled(step: StrictPull, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """:class:`StrictPull` for a cone: x' = t x + (1 - t) s r, the identity where t = 1. Shape: (n, batch)"""
+    assert step.tight is not None
+    limit, tiny = torch.finfo(dtype).max / 4, torch.finfo(dtype).tiny
+    size = x.abs().amax(0)
+    scale = size.clamp(tiny, limit)
+    farthest = size + scale
+    margin = (gamma(step.entries) + 3 * roundoff(dtype)) * step.tight_steepest
+    over = (_gauge(step.tight, x, None) + margin * farthest) / scale
+    excess = torch.maximum((over + 8 * EPS) / (1 - step.loss(dtype)), farthest / limit - 1.0).clamp_min(0.0)
+    share = (size >= tiny) / (1.0 + excess)
+    towards = torch.where(size >= tiny, scale * (1.0 - share), torch.zeros_like(scale))
+    return torch.addcmul(x * share, step.along.unsqueeze(-1), towards)
 
 
 def _gauge(room: Room, y: Tensor, size: Tensor | None) -> Tensor:
