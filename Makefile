@@ -30,7 +30,7 @@ help:  ## List the targets
 
 # The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
 .venv/peers: .venv/bench
-	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype
+	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype colorama tqdm
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
 	@touch $@
 
