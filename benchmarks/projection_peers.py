@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -162,5 +161,9 @@ def pinet(task: Task, violation: float = 1e-6) -> Solve:
     raise RuntimeError(f"no tried setting reached a violation of {violation:g}")
 
 
-def installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
+def sorted_threshold(x: Array) -> Array:
+    """The projection onto the simplex, by sorting."""
+    u = -np.sort(-x, axis=1)
+    mean = (np.cumsum(u, axis=1) - 1) / np.arange(1, x.shape[1] + 1)
+    last = (u > mean).sum(1) - 1
+    return np.maximum(x - mean[np.arange(len(x)), last, None], 0)

@@ -20,6 +20,7 @@ SETS = {
     "box": rh.box(-1, 1, (2, 3)),
     "tiles": rh.checkerboard((8, 8), (2, 2)) & rh.box(-1, 1),
     "tiles without bounds": rh.checkerboard((8, 8), (2, 2)),
+    "rows at right angles": rh.Polyhedron([[1, 1, 1, 1], [1, 1, -1, -1]], [1, 0]),
     "simplex": rh.simplex((3, 5)),
     "sum": rh.sum_to(2, (2, 4)) & rh.box(-1, 2),
     "increasing": rh.monotone(12),
@@ -173,8 +174,8 @@ def test_duplicate_rows_change_nothing() -> None:
 def test_structure_finds_the_closed_forms() -> None:
     ways = {name: {p.way.name for p in rh.Projection(P).projector.parts} for name, P in SETS.items()}
     assert ways["box"] == {"clamp"}
-    assert ways["tiles"] == ways["simplex"] == {"clipped shift"}
-    assert ways["tiles without bounds"] == {"orthogonal rows"}
+    assert ways["tiles"] == ways["tiles without bounds"] == ways["simplex"] == {"clipped shift"}
+    assert ways["rows at right angles"] == {"orthogonal rows"}
     assert ways["increasing by steps"] == ways["decreasing in a box"] == {"chain"}
     assert ways["equalities"] == {"affine"}
     assert ways["convex"] == {"active set"}

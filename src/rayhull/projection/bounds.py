@@ -20,6 +20,18 @@ class Clamp(Way):
     def fits(cls, problem: Problem) -> bool:
         return len(problem.rhs) == 0
 
+    def solve_in_place(self, x: Tensor, index: Tensor, rhs: Rhs, out: Tensor) -> Found | None:
+        """Coordinates without any bound are copied; None where there is one to look at."""
+        if self.problem.bounded or len(rhs.lower) > 1 or len(rhs.upper) > 1 or x.device.type != "cpu":
+            return None
+        if rhs.c.shape[0] > 1 or not (rhs.lower.isinf().all() and rhs.upper.isinf().all()):
+            return None
+        out[:, index] = x[:, index]
+        n, d = len(x) * len(index), self.problem.d
+        zero, count = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.int64)
+        nothing, free = torch.zeros((n, 0), dtype=torch.bool), torch.zeros((n, d), dtype=torch.int8)
+        return Found(zero, nothing, free, zero, count, count)
+
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         z = torch.clamp(y, rhs.lower, rhs.upper)
         state = (y > rhs.upper).to(torch.int8) - (y < rhs.lower).to(torch.int8)

@@ -23,7 +23,7 @@ from rayhull.rows import Array
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
 
-CLOSED: tuple[type[Way], ...] = (Clamp, Orthogonal, ClippedShift, Affine, Chain)
+CLOSED: tuple[type[Way], ...] = (Clamp, ClippedShift, Orthogonal, Affine, Chain)
 GENERIC: tuple[type[Way], ...] = (ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Way], ...]] = {
     "auto": (*CLOSED, *GENERIC),

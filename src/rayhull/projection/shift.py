@@ -29,7 +29,7 @@ class ClippedShift(Way):
 
     @classmethod
     def fits(cls, problem: Problem) -> bool:
-        return len(problem.rhs) == 1 and problem.bounded
+        return len(problem.rhs) == 1 and (problem.bounded or compiled.available())
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         a, c = self.dense_rows(y)[0], rhs.c[:, 0]

@@ -103,6 +103,8 @@ class Way:
     def found(self, y: Tensor, rhs: Rhs, z: Tensor, lam: Tensor, steps: Tensor | int = 1) -> Found:
         """Pattern and certificate of an answer; what pushes counts as active, what only touches does not."""
         residual = self.judge(y, rhs, z, lam)
+        if bool((residual > ACCEPT).any()):
+            z, residual = self._at_apex(y, rhs, z, lam, residual)
         v = y - self.combine(lam)
         state = (v > rhs.upper).to(torch.int8) - (v < rhs.lower).to(torch.int8)
         active = lam > 0
@@ -110,6 +112,14 @@ class Way:
         counted = steps if isinstance(steps, Tensor) else torch.full((len(y),), steps, device=y.device)
         status = torch.where(residual <= ACCEPT, SOLVED, UNSOLVED)
         return Found(z, active, state, residual, counted, status)
+
+    def _at_apex(self, y: Tensor, rhs: Rhs, z: Tensor, lam: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """0 in place of an uncertified point that is next to nothing against y, where 0 is certified."""
+        small = (residual > ACCEPT) & (z.abs().amax(1) <= 1e-12 * y.abs().amax(1))
+        apex = torch.clamp(torch.zeros_like(z), rhs.lower, rhs.upper)
+        better = self.judge(y, rhs, apex, lam)
+        snap = small & (better < residual)
+        return torch.where(snap[:, None], apex, z), torch.where(snap, better, residual)
 
     def confirm_empty(self, y: Tensor, rhs: Rhs, found: Found) -> Tensor:
         """Samples called empty for which that is not certain: the set itself never is, the rest is up to an LP."""

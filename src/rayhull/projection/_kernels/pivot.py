@@ -14,6 +14,7 @@ from rayhull.projection._kernels.rows import OPTIONS, add_row, factorise, gram, 
 
 PATIENCE = 4  # steps without fewer wrong guesses before single exchanges
 EPS = 2.2e-16
+APEX = 16 * EPS  # a point this small against y is the rounding of y
 SLACK = 8 * EPS  # a row counts as violated beyond this, relative to its terms
 
 
@@ -99,7 +100,8 @@ def polish(rows, c, y, active, state, lam, v, x, work):  # type: ignore[no-untyp
     size, noise = 0.0, 0.0
     for j in range(len(y)):
         size, noise = max(size, abs(x[j])), max(noise, abs(y[j]))
-    if apex and size <= 16 * EPS * noise:
+        apex = apex and state[j] == 0
+    if apex and size <= APEX * noise:
         for j in range(len(y)):
             if state[j] == 0:
                 x[j] = 0.0
