@@ -150,3 +150,16 @@ def test_the_fuzzer_finds_nothing_and_finds_a_broken_bound(monkeypatch: pytest.M
         monkeypatch.setattr(module, "roundoff", lambda dtype: 0.0)
     with pytest.raises(AssertionError, match="outside"):
         run(20.0, seed=3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_equalities_hold_within_the_stated_ulps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    E, inside = rng.standard_normal((4, 11)), rng.standard_normal(11)
+    P = rh.Polyhedron(A_eq=E, b_eq=E @ inside, lower=inside - 1, upper=inside + 2)
+    for dtype in (torch.float64, torch.float32, torch.float16):
+        layer = rh.Constrained(5, P, strict=True, dtype=dtype)
+        x = torch.cat([layer(features(dtype, scale)) for scale in (1e-30, 1.0, 1e4)]).double()
+        off = (x @ torch.as_tensor(E.T) - torch.as_tensor(E @ inside)).abs()
+        allowed = (1 if dtype != torch.float64 else 16) * torch.finfo(dtype).eps * torch.as_tensor(np.abs(E).sum(1))
+        assert bool((off <= allowed * x.abs().amax(-1, keepdim=True)).all())
