@@ -42,7 +42,7 @@ class Constrained(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         identity = settings.start == "identity"
-        normalised = not (identity or squash)
+        normalised = in_features == P.dim and not identity  # the features are images; a hidden layer needs none
         self.layer = rh.Constrained(in_features, P, batch_norm=normalised)
         self.layer.linear.reset_parameters()  # small, as nn.Linear starts: u begins inside the box, nothing is shrunk
         if normalised:

@@ -19,7 +19,7 @@ class Projection(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         identity = settings.start == "identity"
-        free = free_layer(in_features, P, squash, batch_norm=not (identity or squash))
+        free = free_layer(in_features, P, squash, batch_norm=in_features == P.dim and not identity)
         for part in free:
             if isinstance(part, nn.BatchNorm1d):
                 calm(part)

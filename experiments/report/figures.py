@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.report.collect import Group, mean_and_deviation
+from experiments.report.collect import Group
 from experiments.report.style import as_png, colour, line_style, pyplot, show_image
 
 
@@ -71,7 +71,12 @@ def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
 
 def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
     """For each entry one mosaic of side x side pictures. Shape of each: (at least side², h, w)."""
-    figure, grid = pyplot().subplots(1, len(images), figsize=(2.6 * len(images), 2.9), squeeze=False)
+    figure, grid = pyplot().subplots(
+        1,
+        len(images),
+        figsize=(min(3.4, 13 / len(images)) * len(images), min(3.4, 13 / len(images)) + 0.4),
+        squeeze=False,
+    )
     for axes, (name, pictures) in zip(grid[0], images.items(), strict=True):
         show_image(axes, mosaic(pictures, side), name)
     return as_png(figure)
@@ -85,14 +90,15 @@ def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
 
 
 def times(results: Sequence[dict[str, Any]], models: Sequence[str]) -> bytes:
-    """Seconds for all samples, on a logarithmic scale, one panel a model; the whisker is the standard deviation."""
+    """Median seconds for all samples, on a logarithmic scale, one panel a model; the whisker is the middle half."""
     figure, panels = pyplot().subplots(1, len(models), figsize=(5 * len(models), 3.2), squeeze=False)
     for axes, model in zip(panels[0], models, strict=True):
         rows = [row for row in results if row["model"] == model]
         for place, row in enumerate(reversed(rows)):
-            mean, spread = mean_and_deviation(np.array(row["seconds"]))
-            axes.barh(place, mean, xerr=spread, color=colour(row["method"]), height=0.6)
-            axes.text(mean * 1.15, place, f"{mean:.3g} s", va="center", fontsize=8)
+            low, middle, high = np.quantile(row["seconds"], [0.25, 0.5, 0.75])
+            whisker = [[middle - low], [high - middle]]
+            axes.barh(place, middle, xerr=whisker, color=colour(row["method"]), height=0.6)
+            axes.text(high * 1.15, place, f"{middle:.3g} s", va="center", fontsize=8)
         axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
         axes.set_xscale("log")
         axes.set_xlim(right=axes.get_xlim()[1] * 4)
