@@ -18,8 +18,8 @@ SMALL: dict[str, tuple[str, str]] = {
     "shapes": (
         "Monotone and convex outputs",
         "A network cleans noisy curves of 50 points; the hard methods give curves of the stated shape for every input. "
-        "Rays of long chains are ill-conditioned, those of convex curves most of all: the map through rays learns slowly "
-        "there, and training through the nearest point is the better way.",
+        "Rays of long chains are ill-conditioned, those of convex curves most of all: the map through rays learns "
+        "slowly there, and training through the nearest point is the better way.",
     ),
     "classifiers": (
         "Binary classifiers as constraints",
