@@ -12,7 +12,7 @@ NO_NAN = {**OPTIONS, "fastmath": FAST | {"nnan"}}  # points are finite: min and 
 ULP = 2.2e-16
 
 
-@njit(**OPTIONS)
+@njit(**NO_NAN)
 def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, residual, steps):  # type: ignore[no-untyped-def]
     """Fill samples start .. stop - 1 of x, and the shift t, residual and steps of each of their blocks."""
     count, size = index.shape
@@ -24,24 +24,25 @@ def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, 
             source, target, place = y[n], x[n], index[b]  # unsigned places: no check for negative ones
             low, high = lower[s if len(lower) > 1 else 0], upper[s if len(upper) > 1 else 0]
             rhs = c[s if len(c) > 1 else 0, 0]
-            largest = 0.0
+            largest, total = 0.0, 0.0
             for j in range(size):
                 value = source[place[j]]
                 v[j] = value
                 largest = max(largest, abs(value))
-            total, slope = _clipped(v, a, 0.0, low, high)
+                w = min(max(value, low[j]), high[j])
+                total += a[j] * w
+                target[place[j]] = w
             t, used, error = 0.0, 0, 0.0
             if total > rhs or (equality and total < rhs):
+                slope = _first_slope(v, a, low, high, 1.0 if total > rhs else -1.0)
                 t, used, excess, slope = _root(v, a, rhs, low, high, equality, total - rhs, slope, reach, largest)
                 error = _refined(v, a, t, rhs, low, high, excess, slope, reach, z)
-            else:
-                _write(v, a, 0.0, low, high, z)
-            for j in range(size):
-                target[place[j]] = z[j]
+                for j in range(size):
+                    target[place[j]] = z[j]
             shifts[s], residual[s], steps[s] = t, error, used
 
 
-@njit(**NO_NAN)
+@njit(inline="always")
 def _clipped(v, a, t, low, high):  # type: ignore[no-untyped-def]
     """a·clip(v - t a), and the slope Σ a² over the coordinates strictly inside their bounds."""
     total, slope = 0.0, 0.0
@@ -52,7 +53,22 @@ def _clipped(v, a, t, low, high):  # type: ignore[no-untyped-def]
     return total, slope
 
 
-@njit(**NO_NAN)
+@njit(inline="always")
+def _first_slope(v, a, low, high, way):  # type: ignore[no-untyped-def]
+    """The slope for t just past 0 in the given direction: a coordinate on its bound that moves inwards counts.
+
+    Images sit on the bounds of their pixels; without this their first Newton step would jump far too wide.
+    """
+    slope = 0.0
+    for j in range(len(v)):
+        move = -way * a[j]
+        above = low[j] < v[j] or (low[j] == v[j] and move > 0.0)
+        below = v[j] < high[j] or (v[j] == high[j] and move < 0.0)
+        slope += a[j] * a[j] if above and below else 0.0
+    return slope
+
+
+@njit(inline="always")
 def _write(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
     """z = clip(v - t a), and its largest entry."""
     size = 0.0
@@ -63,7 +79,7 @@ def _write(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(**OPTIONS)
+@njit(**NO_NAN)
 def _root(v, a, rhs, low, high, equality, excess, slope, reach, largest):  # type: ignore[no-untyped-def]
     """t with a·clip(v - t a) = rhs: Newton steps, halved or stretched where they leave the bracket."""
     goal = 2 * ULP * (reach * largest + abs(rhs))
@@ -92,7 +108,7 @@ def _root(v, a, rhs, low, high, equality, excess, slope, reach, largest):  # typ
     return t, used, excess, slope
 
 
-@njit(**OPTIONS)
+@njit(**NO_NAN)
 def _refined(v, a, t, rhs, low, high, excess, slope, reach, z):  # type: ignore[no-untyped-def]
     """z = clip(v - t a), met to the rounding of z, which may be far below that of v; returns the relative error."""
     size = _write(v, a, t, low, high, z)
