@@ -112,6 +112,7 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         "rayhull, folded": layer.fold(),
         "rayhull, strict": strict,
         "rayhull, strict, folded": strict.fold(),
+        "rayhull, strict, folded and compiled": strict.fold(compile=True),
     }
     skipped: dict[str, str] = {}
     for name, (package, make) in PEERS.items() if peers else ():
@@ -227,10 +228,11 @@ def plot(results: Mapping[str, Any]) -> None:
         ratios = [timings[w].median / floor for w in ways]
         colours = ["tab:blue" if "rayhull" in w else "lightgrey" if w == "nn.Linear" else "tab:orange" for w in ways]
         axis.barh(ways, ratios, color=colours)
-        axis.set_xscale("log")
+        axis.set_xscale("log" if max(ratios) > 10 else "linear")
         for i, ratio in enumerate(ratios):
-            axis.text(ratio * 1.05, i, f"{ratio:.3g}x", va="center", fontsize=8)
-        axis.set_xlim(0.5, max(ratios) * 6)
+            label = f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
+            axis.text(ratio * 1.08, i, label, va="center", fontsize=8)
+        axis.set_xlim(0.7 if max(ratios) > 10 else 0.0, max(ratios) ** 1.35 * 1.3)
         axis.set_title(name.removesuffix(", 1 threads"), fontsize=10)
         axis.set_xlabel("forward, over nn.Linear of the same size")
         axis.tick_params(labelsize=8)
