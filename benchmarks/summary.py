@@ -45,7 +45,7 @@ def layer() -> str:
             if label == "nn.Linear":
                 continue
             train = part["training"].get(label)
-            outside = part["found"].get(label)
+            outside = part.get("found", {}).get(label)
             rows.append(
                 [
                     name.removesuffix(", 1 threads"),
