@@ -88,7 +88,7 @@ def small_studies() -> Iterator[Job]:
             yield Job("shapes", f"{method}-{shape}/seed-0", ShapesSettings(method=method, shape=shape), 30)
         yield _job("classifiers", ClassifiersSettings(method=method), 60)
     for method in ("optnet", "projection", "constrained"):
-        yield _job("optnet", OptnetSettings(method=method, epochs=3), 120 if method == "optnet" else 5)
+        yield _job("optnet", OptnetSettings(method=method, epochs=3, samples=1024), 120 if method == "optnet" else 5)
 
 
 def sweep(
