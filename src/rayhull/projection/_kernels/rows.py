@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 # No nnan/ninf: bounds are infinite where there is none.
@@ -123,21 +124,37 @@ def _tile(free, f, left, right, H):  # type: ignore[no-untyped-def]
 def factorise(H, first, k):  # type: ignore[no-untyped-def]
     """Cholesky in place inside the envelope; a dependent row gets an infinite pivot, so its multiplier is 0."""
     dependent = 0
+    inverse = np.empty(k)
     for i in range(k):
-        diagonal = H[i, i]
-        for j in range(first[i], i):
-            total = H[i, j]
-            for e in range(max(first[i], first[j]), j):
-                total -= H[i, e] * H[j, e]
-            H[i, j] = total / H[j, j]
+        diagonal, start = H[i, i], first[i]
+        j = start
+        while j < i:
+            p = H[i, j]
+            if (
+                j + 1 < i and first[j] <= start and first[j + 1] <= start
+            ):  # two columns: the row is loaded once for both
+                q = H[i, j + 1]
+                for e in range(start, j):
+                    p -= H[i, e] * H[j, e]
+                    q -= H[i, e] * H[j + 1, e]
+                p *= inverse[j]
+                H[i, j + 1] = (q - p * H[j + 1, j]) * inverse[j + 1]
+                H[i, j] = p
+                j += 2
+            else:
+                for e in range(max(start, first[j]), j):
+                    p -= H[i, e] * H[j, e]
+                H[i, j] = p * inverse[j]
+                j += 1
         total = diagonal
-        for e in range(first[i], i):
+        for e in range(start, i):
             total -= H[i, e] * H[i, e]
         if total > TINY * max(diagonal, TINY):
             H[i, i] = total**0.5
         else:
             H[i, i] = 1e150
             dependent += 1
+        inverse[i] = 1 / H[i, i]
     return dependent
 
 
