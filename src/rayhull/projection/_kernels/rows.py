@@ -130,9 +130,7 @@ def factorise(H, first, k):  # type: ignore[no-untyped-def]
         j = start
         while j < i:
             p = H[i, j]
-            if (
-                j + 1 < i and first[j] <= start and first[j + 1] <= start
-            ):  # two columns: the row is loaded once for both
+            if j + 1 < i and first[j] <= start and first[j + 1] <= start:  # two columns at once
                 q = H[i, j + 1]
                 for e in range(start, j):
                     p -= H[i, e] * H[j, e]
