@@ -75,6 +75,7 @@ def outside(P: rh.Polyhedron, x: Tensor) -> dict[str, float]:
 def images(threads: int, rounds: int) -> dict[str, Any]:
     """(a) checkerboard and box, 784 features: inference and training step over nn.Linear(784, 784)."""
     torch.set_num_threads(threads)
+    torch.compiler.reset()
     torch.manual_seed(0)
     P, h = checkerboard(), torch.randn(BATCH, 784)
     ours, paper, plain = rh.Constrained(784, P), rh.paper_layer(784, P), nn.Linear(784, 784)
@@ -103,6 +104,7 @@ def images(threads: int, rounds: int) -> dict[str, Any]:
 def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> dict[str, Any]:
     """(b), (c): forward and training step over nn.Linear, with violations."""
     torch.set_num_threads(threads)
+    torch.compiler.reset()
     torch.manual_seed(0)
     h = torch.randn(BATCH, P.dim)
     layer, strict = rh.Constrained(P.dim, P), rh.Constrained(P.dim, P, strict=True)
@@ -125,7 +127,7 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         except Exception as error:  # a peer that cannot is a result, not an end
             skipped[name] = f"{type(error).__name__}: {str(error)[:120]}"
             modules.pop(name, None)
-    found = {name: outside(P, m(h)) for name, m in modules.items() if name != "nn.Linear"}
+    found = {name: outside(P, forward(m, h)()) for name, m in modules.items() if name != "nn.Linear"}
     inference = _measured(modules, h, forward, rounds, CLOCK[threads])
     trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and n not in NO_BACKWARD}
     training = _measured(trainable, h, training_step, max(3, rounds // 2), CLOCK[threads])
