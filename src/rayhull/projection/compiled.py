@@ -20,7 +20,7 @@ from rayhull.rows import Array
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
 
 
-MANY = 80  # rows from which a factorisation costs more than twenty further gradient steps
+MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 
@@ -88,7 +88,7 @@ class Rows:
         self.overlap = _first_in_row(pattern @ pattern.T, count)
         width = float((np.arange(count) - self.overlap).mean()) if count else 0.0
         self.banded = width <= max(4.0, 0.05 * count)  # a step is cheap and a gradient tells little: no first guess
-        self.gradient_steps = 0 if self.banded else (20 if count < MANY else 40)
+        self.gradient_steps = 0 if self.banded else (40 if count >= MANY and len(stored[1]) == 0 else 20)
         self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
         self.problem = problem
 
