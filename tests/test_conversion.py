@@ -186,6 +186,13 @@ def test_floats_give_what_the_same_set_gives_in_integers():
     np.testing.assert_allclose(np.sort(np.linalg.norm(G.vertices, axis=1)), 1.0)
 
 
+def test_floats_with_zeros_in_their_generators_are_converted():
+    P = rh.Polyhedron([[1, -2, 0.3], [0, 1, -1]], [1, 0], lower=0)
+    G = rh.convert(P, cache=False, verify="full")
+    assert (len(G.vertices), len(G.rays)) == (3, 3)
+    assert (G.vertices == 0).any()
+
+
 # -- budgets, progress, stopping ----------------------------------------------------------------------------------
 
 

@@ -87,6 +87,7 @@ class SlackForm:
         x = np.zeros((len(y), self.dim), dtype=filled.dtype)
         x[:, self.pivots] = filled
         if not self.exact:
+            x[np.abs(x) < 4 * np.finfo(float).eps * np.abs(x).max(axis=1, keepdims=True, initial=0.0)] = 0.0
             return x / np.where(t > 0, t, 1.0)[:, None], np.ones(len(x))
         return _reduced(x, narrow(t.astype(object) * self.scale))
 

@@ -166,7 +166,8 @@ def _check_feasible(P: Polyhedron, G: Generators) -> None:
     for rows, equal in ((P.rows, False), (P.equality_rows, True)):
         for points, rhs in ((G.vertices, rows.rhs), (G.rays, 0.0), (G.lines, 0.0)):
             value = (rows.matrix @ points.T).T - rhs
-            size = (abs(rows.matrix) @ np.abs(points).T).T + np.abs(rhs)
+            norms = np.asarray(abs(rows.matrix).sum(axis=1)).ravel()
+            size = np.abs(points).max(axis=1, initial=0.0)[:, None] * norms + np.abs(rhs)
             excess = np.abs(value) if equal or points is G.lines else value
             if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():
                 raise UnverifiedError(
