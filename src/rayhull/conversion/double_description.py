@@ -21,9 +21,10 @@ from rayhull.conversion.adjacency import Ints, Words
 from rayhull.conversion.combine import SAFE, combine_exact, combine_float, narrowed, primitive
 from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.limits import Limits
-from rayhull.conversion.progress import Watch
+from rayhull.conversion.progress import Watch, interrupts
 from rayhull.conversion.row_order import choose, ranks
 from rayhull.errors import MissingExtraError
+from rayhull.exact import sort_rows
 
 PATIENCE = 0.5  # seconds before the compiled kernels are loaded, if they are not yet
 MANY_PAIRS = 1_000_000  # or pairs of one row
@@ -88,24 +89,19 @@ def extreme_rays(
     watch = Watch(limits or Limits(), report, len(C))
     state = _start(C)
     order = ranks(C)
-    while len(state.left) and len(state.S):
-        if kernels is not None and state.S.dtype != object:
-            state = _run_cheap_rows(state, order, kernels, watch)
-        state = state.without_columns(_redundant(state))
-        if len(state.left) and len(state.S):
-            column = _next_column(state, order)
-            if kernels is None and compiled is None and _is_long(state, column, watch):
-                kernels = _kernels(None)
-            state = _take_row(state, column, kernels, watch)
+    with interrupts():
+        while len(state.left) and len(state.S):
+            if kernels is not None and state.S.dtype != object:
+                state = _run_cheap_rows(state, order, kernels, watch)
+            state = state.without_columns(_redundant(state))
+            if len(state.left) and len(state.S):
+                column = _next_column(state, order)
+                if kernels is None and compiled is None and _is_long(state, column, watch):
+                    kernels = _kernels(None)
+                state = _take_row(state, column, kernels, watch)
     watch.say(len(C), len(state.S), 0, last=True)
-    return _in_order(verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels))
-
-
-def _in_order(Y: NDArray[Any]) -> NDArray[Any]:
-    """The rays in lexicographic order."""
-    if Y.dtype != object:
-        return Y[np.lexsort(Y.T[::-1])] if Y.size else Y
-    return Y[sorted(range(len(Y)), key=lambda i: tuple(Y[i]))]
+    Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
+    return Y[sort_rows(Y)]
 
 
 def _checked(C: NDArray[Any]) -> NDArray[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rayhull.conversion.limits import Limits
 
@@ -34,3 +35,17 @@ class Watch:
     def check(self, row: int, rays: int, pairs: int, nbytes: int) -> None:
         """Raise :class:`~rayhull.errors.BudgetExceededError` if going on would pass a limit."""
         self.limits.check(rays=rays, row=row, rows=self.rows, pairs=pairs, nbytes=nbytes)
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as KeyboardInterrupt, also where it falls into the moment a compiled function hands its result over.
+
+    There CPython complains with a SystemError ("returned a result with an exception set") that carries the interrupt.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
