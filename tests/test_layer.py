@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -242,3 +244,13 @@ def test_the_folded_layer_is_the_same_function(name: str) -> None:
         x, y = layer(h), layer.fold()(h)
         assert x.shape == y.shape
         assert torch.allclose(x, y, atol=2e-5 * max(1.0, float(x.detach().abs().max())))
+
+
+def test_a_set_whose_rays_learn_badly_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match='method="projection" costs more and learns well') as caught:
+        rh.Constrained(4, rh.convex(50))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rh.Constrained(4, rh.convex(50), method="rays")
+        rh.Constrained(4, rh.monotone(50))

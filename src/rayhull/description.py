@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,7 +74,9 @@ def _ways_in(P: Polyhedron) -> list[str]:
             ways.append(f"blocks of {group.polyhedron.dim}: decided when the layer is made (rays or shrink)")
             continue
         try:
-            choice = choose(group.polyhedron, Options())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a description is no layer
+                choice = choose(group.polyhedron, Options())
             ways.append(f"blocks of {group.polyhedron.dim}: {choice.method} ({choice.reason})")
         except RayhullError as error:
             ways.append(f"blocks of {group.polyhedron.dim}: none ({error})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 METHODS = ("auto", "rays", "shrink", "vertices", "projection")
 SIMPLICIAL_DEFAULT, RAYS_DEFAULT = "relu", "softplus"
 AUTO_GENERATORS = 4  # "auto" takes the rays of a cone when there are at most this many for each coordinate ...
+OBLIQUE, OBLIQUE_ROWS = 200.0, 1500  # stretch from which on "auto" warns, and rows beyond which it does not look
 AUTO_LEAST = 256  # ... or this many at all
 
 
@@ -100,10 +103,36 @@ def _rays(P: Polyhedron, view: View, options: Options, budget: int | None) -> Ch
         function = options.function(SIMPLICIAL_DEFAULT)
         direction = Simplicial(within(rows, view.equal), rays, view.equal, function, **options.factory)
         reason = f"{len(rows)} independent rows: the rays are the columns of -A⁺"
+        if options.method == "auto":
+            _warn_if_oblique(rows, rays)
     else:
         direction, reason = _converted(P, view, options, budget)
     then = f", then {len(view.wide)} rows with room by shrinking" if len(view.wide) else ""
     return Choice("rays", reason + then, direction, view)
+
+
+def _warn_if_oblique(rows: Array, rays: Array) -> None:
+    """Say so where u - A⁺relu(A u) moves a point much further than it is outside: such a layer learns badly.
+
+    Measured on noisy convex curves of 50 points (‖A‖ ‖A⁺‖ = 446): a loss of 0.16 where the nearest point has 0.001.
+    """
+    if len(rows) > OBLIQUE_ROWS:
+        return
+    stretch = float(np.linalg.norm(rows, 2) * np.linalg.norm(rays, 2))
+    if stretch > OBLIQUE:
+        warnings.warn(
+            f"The rays of these {len(rows)} rows are nearly parallel (‖A‖ ‖A⁺‖ = {stretch:.0f}), so the layer may "
+            'learn slowly: method="projection" costs more and learns well. method="rays" says that you know.',
+            stacklevel=_level_of_caller(),
+        )
+
+
+def _level_of_caller() -> int:
+    """The stacklevel (for whoever calls this) of the line outside rayhull and torch that makes the layer."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _converted(P: Polyhedron, view: View, options: Options, budget: int | None) -> tuple[LinesAndRays, str]:
