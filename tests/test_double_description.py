@@ -16,6 +16,7 @@ from rayhull.conversion import combine, double_description, rank, verify
 from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.double_description import extreme_rays
 from rayhull.conversion.limits import Limits
+from rayhull.conversion.progress import interrupts
 from rayhull.errors import BudgetExceededError, MissingExtraError, UnverifiedError
 from tests.cones import KNOWN, PATHS, brute_force, in_basis_coordinates, matrices, random_rows
 from tests.zoo import cyclic_cone, metric_cone
@@ -274,3 +275,12 @@ def test_any_size_of_integers_has_the_rays_of_brute_force(seed, size):
 def test_python_integers_return_to_machine_words_when_they_fit():
     assert combine.narrowed(np.array([[2**61]], dtype=object)).dtype == np.int64
     assert combine.narrowed(np.array([[2**62]], dtype=object)).dtype == object
+
+
+def test_an_interrupt_that_compiled_code_swallowed_is_still_one():
+    first, second = SystemError("returned a result with an exception set"), SystemError("the same again")
+    first.__cause__, second.__cause__ = KeyboardInterrupt(), first
+    with pytest.raises(KeyboardInterrupt), interrupts():
+        raise second
+    with pytest.raises(SystemError), interrupts():
+        raise SystemError("a real one")

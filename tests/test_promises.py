@@ -94,3 +94,11 @@ def test_the_wheel_holds_the_package_and_works_outside_the_source_tree(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     assert "rayhull/py.typed" in names
     assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_the_numbers_in_the_readme_are_those_of_the_results_files():
+    from benchmarks.summary import RESULTS, summary, with_summary
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (RESULTS / "summary.md").read_text(encoding="utf-8") == summary()
+    assert with_summary(readme, summary()) == readme

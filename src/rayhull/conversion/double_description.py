@@ -99,9 +99,9 @@ def extreme_rays(
                 if kernels is None and compiled is None and _is_long(state, column, watch):
                     kernels = _kernels(None)
                 state = _take_row(state, column, kernels, watch)
-    watch.say(len(C), len(state.S), 0, last=True)
-    Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
-    return Y[sort_rows(Y)]
+        watch.say(len(C), len(state.S), 0, last=True)
+        Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
+        return Y[sort_rows(Y)]
 
 
 def _checked(C: NDArray[Any]) -> NDArray[Any]:

@@ -41,11 +41,15 @@ class Watch:
 def interrupts() -> Iterator[None]:
     """Ctrl-C as KeyboardInterrupt, also where it falls into the moment a compiled function hands its result over.
 
-    There CPython complains with a SystemError ("returned a result with an exception set") that carries the interrupt.
+    There CPython complains with SystemErrors ("returned a result with an exception set"), the first of which was caused
+    by the interrupt.
     """
     try:
         yield
     except SystemError as error:
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        first: BaseException = error
+        while first.__cause__ or first.__context__:
+            first = first.__cause__ or first.__context__ or first
+        if isinstance(first, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise
