@@ -1,19 +1,22 @@
-"""The README's numbers, drawn from the results files and from nothing else: python -m benchmarks.summary.
+"""The numbers in README and docs, drawn from the results files and from nothing else: python -m benchmarks.summary.
 
-Writes results/summary.md and puts it between the markers in README.md. A test checks that both are up to date.
+A page says ``<!-- begin: NAME -->`` ... ``<!-- end -->``, with NAME one of ``PARTS``; what stands between is written
+anew. A test checks that every page is up to date.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RESULTS, table
 
 ROOT = Path(__file__).parent.parent
-MARKERS = re.compile(r"(<!-- begin: benchmarks/results/summary.md -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = (ROOT / "README.md", ROOT / "docs" / "layer.md", ROOT / "docs" / "projection.md")
+MARKERS = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -34,7 +37,11 @@ def conversion() -> str:
     return table(rows, ["conversion", "rayhull", "best of cddlib, PPL, PPLite, Normaliz", "gain"])
 
 
-def layer() -> str:
+SHORT = ("rayhull", "rayhull, folded and compiled", "rayhull, strict, folded and compiled", "the paper's layer")
+PEERS = ("RAYEN", "HardNet-Aff", "Pi-net, tuned", "qpth", "cvxpylayers", "OSQP, one by one")
+
+
+def layer(labels: Collection[str] | None = None) -> str:
     """Forward and training cost over nn.Linear, and what is outside in rational arithmetic; one thread."""
     rows = []
     for name, part in load(RESULTS / "layer.json")["results"].items():
@@ -42,7 +49,7 @@ def layer() -> str:
             continue
         floor, step = part["inference"]["nn.Linear"]["median"], part["training"]["nn.Linear"]["median"]
         for label, timing in part["inference"].items():
-            if label == "nn.Linear":
+            if label == "nn.Linear" or (labels is not None and label not in labels):
                 continue
             train = part["training"].get(label)
             outside = part.get("found", {}).get(label)
@@ -93,7 +100,7 @@ def summary() -> str:
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
         "interleaved runs on two cores of a shared machine: read the ratios.",
         conversion(),
-        layer(),
+        layer(SHORT + PEERS),
         projection(),
         study(),
         "Plots and every peer: [conversion](benchmarks/results/conversion.md), [layer](benchmarks/results/layer.md), "
@@ -102,17 +109,38 @@ def summary() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def with_summary(readme: str, text: str) -> str:
-    """README with the text between its markers."""
-    return MARKERS.sub(lambda found: found.group(1) + text + found.group(2), readme)
+def first_table(name: str) -> str:
+    """The first table of a results page."""
+    return (RESULTS / f"{name}.md").read_text(encoding="utf-8").split("\n\n")[0].strip()
+
+
+def accuracy() -> str:
+    """Our nearest points beside those of an independent exact solver."""
+    rows = [
+        [problem, r["samples"], f"{r['difference']:.1e}", f"{r['residual']:.1e}", r["fallback"]]
+        for problem, r in load(RESULTS / "projection_accuracy.json")["results"].items()
+    ]
+    return table(rows, ["problem", "samples", "largest difference", "largest KKT residual", "fallbacks"])
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "summary": summary,
+    "layer": layer,
+    "projection": lambda: first_table("projection"),
+    "choices": lambda: first_table("projection_choices"),
+    "accuracy": accuracy,
+}
+
+
+def filled(page: str) -> str:
+    """The page with every marked part as the results files have it."""
+    return MARKERS.sub(lambda found: f"{found.group(1)}{PARTS[found.group(2)]().strip()}\n{found.group(3)}", page)
 
 
 def main() -> None:
-    text = summary()
-    (RESULTS / "summary.md").write_text(text, encoding="utf-8")
-    path = ROOT / "README.md"
-    path.write_text(with_summary(path.read_text(encoding="utf-8"), text), encoding="utf-8")
-    print(text)
+    for path in PAGES:
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} is up to date")
 
 
 if __name__ == "__main__":
