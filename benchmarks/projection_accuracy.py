@@ -18,7 +18,7 @@ from benchmarks import projection_peers as peers
 from benchmarks.projection import tasks
 
 Array = np.ndarray[Any, Any]
-FEWER = {"checkerboard": 2, "noisy checkerboard": 100, "dense 200x500": 50}
+FEWER = {"dense 200x500": 2}  # the exact solver needs 15 ms for each
 
 
 def fresh(task: peers.Task, n: int) -> peers.Task:
