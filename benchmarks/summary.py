@@ -72,9 +72,9 @@ def floors() -> str:
     first, second = (1e6 * part["inference"]["nn.Linear"]["median"] for part in (cone, box))
     worst = box["found"]["HardNet-Aff"]["violation"]
     return (
-        f"The floor, `nn.Linear` alone, takes {first:.0f} µs on the cone and {second:.0f} µs on the box, so a few short "
-        "operations are a large ratio there. HardNet-Aff costs less on the cone, and its points are outside; on the box "
-        f"it breaks a row by {worst:.2g}."
+        f"The floor, `nn.Linear` alone, takes {first:.0f} µs on the cone and {second:.0f} µs on the box, so a few "
+        "short operations are a large ratio there. HardNet-Aff costs less on the cone, and its points are outside; "
+        f"on the box it breaks a row by {worst:.2g}."
     )
 
 
