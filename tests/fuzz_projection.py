@@ -69,6 +69,7 @@ def certify(P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array |
         size = np.abs(p).max()
         excess = np.concatenate([(A @ p - P.rows.rhs) / norms, np.abs(E @ p - P.equality_rows.rhs)])
         scale = size + np.abs(np.concatenate([P.rows.rhs / norms, P.equality_rows.rhs])).max(initial=0.0)
+        scale += np.finfo(float).eps * np.abs(y).max()  # a point that should be 0 is 0 up to the rounding of x
         if excess.max(initial=0.0) > tolerance * (scale + 1e-300):
             return f"sample {n}: outside by {excess.max():.1e} at scale {scale:.1e}"
         push = w * (y - p)

@@ -379,3 +379,11 @@ def test_a_short_fuzz_run_finds_no_wrong_answer() -> None:
     from tests.fuzz_projection import run
 
     assert run(seconds=6.0, seed=0)["samples"] > 20
+
+
+@pytest.mark.parametrize("case", [1021152503653132095, 1997298734044206741, 3639227289019146049])
+def test_cases_that_the_fuzz_once_found_stay_right(case):
+    """A point off by the size of the set at 1e12, a false "empty" of a fallback, and an apex judged too strictly."""
+    from tests.fuzz_projection import one_case
+
+    assert one_case(case)["cases"] == 1

@@ -80,7 +80,9 @@ class Call:
             if not len(left):
                 break
             tried.append(way.name)
-            again = way.solve(y[left], rhs.take(left))
+            some = rhs.take(left)
+            again = way.solve(y[left], some)
+            again.status[way.confirm_empty(y[left], some, again)] = UNSOLVED
             better = again.status != UNSOLVED
             _write(found, left[better], again, better)
             self.fallback[left[better] // part.count] = True

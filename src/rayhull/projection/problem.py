@@ -107,6 +107,7 @@ class Found:
 
 
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2
+ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point
 ACCEPT = 1e-10  # a residual up to this is an answer; most are near 1e-15
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from rayhull.projection import compiled, dual
-from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.problem import ACCEPT, EMPTY, ROUNDING, SOLVED, UNSOLVED, Found, Problem, Rhs
 from rayhull.rows import Array
 
 
@@ -90,7 +90,8 @@ class Way:
         size = z.abs().amax(1, keepdim=True)
         push = y.abs().amax(1, keepdim=True) + size + tiny
         aim = torch.clamp(y - self.combine(lam), rhs.lower, rhs.upper)
-        worst = ((z - aim).abs() / push).amax(1)
+        rounding = ROUNDING * push  # of y - G^T lam; what is off beyond it counts against the size of z, not of y
+        worst = (((z - aim).abs() - rounding).clamp_min(0) / (size + rounding)).amax(1)
         if not lam.shape[1]:
             return worst
         gap = self.products(z) - rhs.c

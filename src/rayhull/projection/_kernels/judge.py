@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from rayhull.projection._kernels.rows import OPTIONS, add_row, row_dot
+from rayhull.projection.problem import ROUNDING
 
 
 @njit(**OPTIONS)
@@ -22,7 +23,8 @@ def judge(rows, c, m, lower, upper, y, lam, x, v, active, state):  # type: ignor
         state[j] = 1 if v[j] > upper[j] else (-1 if v[j] < lower[j] else 0)
         off = max(off, abs(x[j] - min(max(v[j], lower[j]), upper[j])))
     push += size
-    worst = off / push
+    rounding = ROUNDING * push
+    worst = max(0.0, off - rounding) / (size + rounding)
     for i in range(len(c)):
         gap = row_dot(rows, i, x) - c[i]
         active[i] = lam[i] > 0.0 or i >= m
