@@ -141,11 +141,6 @@ class Rows:
         used = np.diff(self.matrix.indptr) > 0
         return self if used.all() else self.take(np.flatnonzero(used))
 
-    def negated(self) -> Rows:
-        """The rows -a·x and right-hand sides -c."""
-        integers = None if self.integers is None else (-self.integers[0], -self.integers[1])
-        return Rows(-self.matrix, -self.rhs, integers, self.names)
-
     @staticmethod
     def stack(parts: Sequence[Rows]) -> Rows:
         """Rows of the same coordinates, one under the other."""
