@@ -32,7 +32,7 @@ class TrainingSettings:
     )
     dataset: str = _option("mnist", "mnist, fashion-mnist, or mnist-small (ships with the repository)")
     samples: int | None = _option(None, "train on the first so many samples only")
-    box_delay: int = _option(0, "epochs before the box is added in training (method paper)")
+    box_delay: int = _option(0, "epochs before the box is added in training (methods paper, constrained)")
     precision: str = _option("32-true", "of the arithmetic: 32-true, bf16-mixed or 16-mixed")
     penalty_weight: float = _option(
         10.0, "weight of the violation in the loss (penalty), rate of the multipliers (lagrangian)"
@@ -57,7 +57,7 @@ class ProjectionSettings(TrainingSettings):
     """Learned projection: one FC layer learns to move an image into the set (figures 3 and 4)."""
 
     epochs: int = _option(500, "passes over the training set")
-    box_delay: int = _option(25, "epochs before the box is added in training (method paper)")
+    box_delay: int = _option(25, "epochs before the box is added in training (methods paper, constrained)")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class VaeSettings(TrainingSettings):
 
     epochs: int = _option(200, "passes over the training set")
     batch_size: int = _option(64, "samples to a step, over all processes together")
-    box_delay: int = _option(100, "epochs before the box is added in training (method paper)")
+    box_delay: int = _option(100, "epochs before the box is added in training (methods paper, constrained)")
     hidden: int = _option(256, "width of the hidden layers")
     latent: int = _option(2, "dimension of the latent space")
 

@@ -30,7 +30,7 @@ def calm(batch_norm: nn.BatchNorm1d) -> None:
 
 
 class Constrained(Method):
-    """BatchNorm, FC, the map into the set, tiles and box together from the first step.
+    """BatchNorm, FC, the map into the set; the box is off in training for the first ``box_delay`` epochs.
 
     Outputs are inside up to float32 rounding in training; evaluation uses the same weights with ``strict=True``, so
     that every output is inside in rational arithmetic. With ``start = identity`` there is no BatchNorm, and u is the
@@ -53,7 +53,10 @@ class Constrained(Method):
         self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.layer(features) if self.training else self.strict(features)
+        if not self.training:
+            return self.strict(features)
+        self.layer.shrinking = self.box_in_training
+        return self.layer(features)
 
     @torch.no_grad()
     def _start_with_features_as_u(self) -> None:

@@ -70,14 +70,13 @@ def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
 
 
 def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
-    """For each entry one mosaic of side x side pictures. Shape of each: (at least side², h, w)."""
-    figure, grid = pyplot().subplots(
-        1,
-        len(images),
-        figsize=(min(3.4, 13 / len(images)) * len(images), min(3.4, 13 / len(images)) + 0.4),
-        squeeze=False,
-    )
-    for axes, (name, pictures) in zip(grid[0], images.items(), strict=True):
+    """For each entry one mosaic of side x side pictures, three to a line. Shape of each: (at least side², h, w)."""
+    wide = min(3, len(images))
+    high = -(-len(images) // wide)
+    figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, 3.9 * high), squeeze=False)
+    for axes in grid.flat[len(images) :]:
+        axes.axis("off")
+    for axes, (name, pictures) in zip(grid.flat, images.items(), strict=False):
         show_image(axes, mosaic(pictures, side), name)
     return as_png(figure)
 

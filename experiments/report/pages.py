@@ -74,8 +74,13 @@ def _html_table(table: Table) -> str:
     if not table:
         return ""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table[0])
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row.values()) + "</tr>" for row in table)
+    rows = "".join("<tr>" + "".join(f"<td>{_html_cell(v)}</td>" for v in row.values()) + "</tr>" for row in table)
     return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _html_cell(text: str) -> str:
+    """A number stays on one line with its unit and its deviation."""
+    return html.escape(text).replace(" ± ", "&nbsp;±&nbsp;").replace(" %", "&nbsp;%")
 
 
 def as_markdown(title: str, sections: list[Section]) -> str:

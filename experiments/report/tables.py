@@ -22,7 +22,10 @@ def spread(values: np.ndarray, form: str = ".4f") -> str:
 
 
 def percent(share: np.ndarray, form: str = ".1f") -> str:
-    return "–" if not len(share) else f"{100 * np.mean(share):{form}} %"
+    """Shares in percent, with their standard deviation where the runs differ."""
+    if not len(share):
+        return "–"
+    return (spread(100 * share, form) if np.ptp(share) > 0 else f"{100 * share[0]:{form}}") + " %"
 
 
 def best(group: Group) -> np.ndarray:
