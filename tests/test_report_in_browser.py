@@ -12,7 +12,14 @@ from experiments.report.pages import Figure, Section, as_html
 from experiments.report.style import as_png, pyplot
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync".split()
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
 MEASURE = """<script>addEventListener("load", () => {
   const pictures = [...document.images];
   document.title = JSON.stringify([

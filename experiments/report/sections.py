@@ -107,7 +107,7 @@ def small(study: str, title: str, text: str, groups: Sequence[Group]) -> Section
     )
     for cost in (g.values("full_size_seconds_a_sample") for g in ranked):
         if len(cost):
-            section.text.append(f"One image of full size (28 x 28), forwards and backwards: {cost.mean():.3g} s by qpth.")
+            section.text.append(f"One 28 x 28 image, forwards and backwards, takes qpth {cost.mean():.3g} s.")
     curves = [g for g in ranked if g.curve("val_loss").size]
     if curves:
         png = figures.convergence(curves, "val_loss", "validation loss")
