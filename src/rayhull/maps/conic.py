@@ -66,7 +66,10 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
                 [0., 5.]])
     """
     flat = u.reshape(-1, u.shape[-1])
-    values = flat @ rows.mT  # (*, m)
+    if len(rows) == 1 and torch.compiler.is_compiling():
+        values = (flat * rows).sum(-1, keepdim=True)  # fused with what follows, which a product is not
+    else:
+        values = flat @ rows.mT  # (*, m)
     weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)
     if len(rays) == 1 and not torch.is_grad_enabled():
         return torch.addcmul(flat, weights, rays).reshape(u.shape)  # one pass; its backward pass would take more
