@@ -64,7 +64,9 @@ def reproduce(runs: int = 3) -> Iterator[Job]:
         yield Job("projection", f"constrained-identity/seed-{seed}", identity, 5 * 5)
     for method in ("unconstrained", "ttp", "paper", "constrained", "projection"):
         yield _job("vae", VaeSettings(method=method), 200 * 8)
-    yield Job("timing", "all/seed-0", TimingSettings(solver_repeats=10), 10 * 160 + 100 * 20)
+    for threads in (1, 2):
+        settings = TimingSettings(solver_repeats=10, network_threads=threads)
+        yield Job("timing", f"threads-{threads}/seed-0", settings, 10 * 160 + 100 * 20 / threads)
     yield from small_studies()
 
 

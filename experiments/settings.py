@@ -129,13 +129,14 @@ class TimingSettings:
     solver_repeats: int = _option(100, "timed runs of the solver loop, which takes about a minute each")
     dataset: str = _option("mnist", "mnist, fashion-mnist, or mnist-small")
     seed: int = _option(0, "of the networks' weights")
+    network_threads: int = _option(1, "threads of the networks; the solver loop takes one image at a time, on one")
     compiled: bool = _option(True, "also time the networks under torch.compile, which needs a C++ compiler")
     training_epochs: int = _option(
         1, "short training of the networks before they are timed, so that outputs are images"
     )
 
     def __post_init__(self) -> None:
-        for name in ("samples", "batch_size", "repeats", "solver_repeats"):
+        for name in ("samples", "batch_size", "repeats", "solver_repeats", "network_threads"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} must be positive, got {getattr(self, name)}.")
 

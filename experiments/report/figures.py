@@ -88,11 +88,13 @@ def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
     return padded.reshape(side, side, h + 1, w + 1).transpose(0, 2, 1, 3).reshape(side * (h + 1), side * (w + 1))
 
 
-def times(results: Sequence[dict[str, Any]], models: Sequence[str]) -> bytes:
-    """Median seconds for all samples, on a logarithmic scale, one panel a model; the whisker is the middle half."""
-    figure, panels = pyplot().subplots(1, len(models), figsize=(5 * len(models), 3.2), squeeze=False)
-    for axes, model in zip(panels[0], models, strict=True):
-        rows = [row for row in results if row["model"] == model]
+def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
+    """Median seconds for all samples, on a logarithmic scale, two panels to a line; the whisker is the middle half."""
+    high = -(-len(panels) // 2)
+    figure, grid = pyplot().subplots(high, 2, figsize=(10, 3.2 * high), squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.axis("off")
+    for axes, (title, rows) in zip(grid.flat, panels.items(), strict=False):
         for place, row in enumerate(reversed(rows)):
             low, middle, high = np.quantile(row["seconds"], [0.25, 0.5, 0.75])
             whisker = [[middle - low], [high - middle]]
@@ -102,6 +104,6 @@ def times(results: Sequence[dict[str, Any]], models: Sequence[str]) -> bytes:
         axes.set_xscale("log")
         axes.set_xlim(right=axes.get_xlim()[1] * 4)
         axes.set_xlabel("seconds for all samples")
-        axes.set_title(model)
+        axes.set_title(title)
         axes.grid(axis="y", visible=False)
     return as_png(figure)

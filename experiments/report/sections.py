@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from experiments.report import figures, paper, tables
 from experiments.report.collect import Group
@@ -83,8 +84,7 @@ def vae(groups: Sequence[Group]) -> Section:
 def timing(groups: Sequence[Group]) -> Section:
     """Table 1."""
     section = Section("Inference time (the paper's table 1)", [paper.WHY["timing"]])
-    results = [line for group in groups for run in group.metrics for line in run]
-    section.table = tables.timing(results)
+    section.table = tables.timing(groups)
     for group in groups:
         section.text.append("Settings: " + tables.settings_line([group]) + ".")
         for summary in group.summaries:
@@ -93,9 +93,12 @@ def timing(groups: Sequence[Group]) -> Section:
                 f"{paper.CONVERSION}). Measured on {summary['processor']}, {summary['threads']} thread(s), torch "
                 f"{summary['torch']}."
             )
-    models = list(dict.fromkeys(row["model"] for row in results))
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        for row in (line for run in group.metrics for line in run):
+            panels.setdefault(f"{row['model']}, network threads: {group.settings['network_threads']}", []).append(row)
     caption = "Median seconds for all samples, logarithmic; the whisker is the middle half of the repeats."
-    section.figures.append(Figure("timing", caption, figures.times(results, models)))
+    section.figures.append(Figure("timing", caption, figures.times(panels)))
     return section
 
 

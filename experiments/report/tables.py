@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -103,8 +102,13 @@ def vae(groups: Sequence[Group]) -> Table:
     ]
 
 
-def timing(results: Sequence[dict[str, Any]]) -> Table:
+def timing(groups: Sequence[Group]) -> Table:
     """One row a model and method: seconds, ratios of medians to the unconstrained network and to the loop."""
+    return [row for group in groups for row in _timing(group)]
+
+
+def _timing(group: Group) -> Table:
+    results = [line for run in group.metrics for line in run]
     middle = {(row["model"], row["label"]): float(np.median(row["seconds"])) for row in results}
     table = []
     for row in results:
@@ -114,6 +118,7 @@ def timing(results: Sequence[dict[str, Any]]) -> Table:
         table.append(
             {
                 "model": model,
+                "threads": str(group.settings["network_threads"]),
                 "method": label,
                 "seconds": spread(np.array(row["seconds"]), ".3f"),
                 "repeats": str(len(row["seconds"])),

@@ -37,6 +37,7 @@ class Case:
 
 def run(settings: TimingSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
     """Time every case, one line in the metrics for each; a stopped run goes on with the next group of cases."""
+    torch.set_num_threads(settings.network_threads)
     images = digits.train[: settings.samples]
     noise = torch.randn(len(images), 2, generator=torch.Generator().manual_seed(settings.seed))
     done = {(line["model"], line["label"]) for line in run.metrics()}
