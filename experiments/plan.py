@@ -55,6 +55,9 @@ def reproduce(runs: int = 3) -> Iterator[Job]:
     for seed in range(runs):
         for method, seconds in (("paper", 6), ("ttp", 3)):
             yield _job("projection", ProjectionSettings(method=method, seed=seed), 500 * seconds)
+        for delay, name in ((25, "paper-1e-3"), (0, "paper-1e-3-no-delay")):  # the upper end of the paper's range
+            quick = ProjectionSettings(method="paper", seed=seed, epochs=120, learning_rate=1e-3, box_delay=delay)
+            yield Job("projection", f"{name}/seed-{seed}", quick, 120 * 6)
         without = ProjectionSettings(method="paper", seed=seed, box_delay=0)
         yield Job("projection", f"paper-no-delay/seed-{seed}", without, 500 * 6)
         for method in ("constrained", "projection", *SOFT):
