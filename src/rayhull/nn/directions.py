@@ -73,7 +73,8 @@ class Simplicial(Direction):
         self.constant("rays", rays, **factory)
 
     def forward(self, u: Tensor) -> Tensor:
-        return into_simplicial_cone(self.onto_hull(u), self.rows, self.rays, self.nonnegative)
+        u = self.onto_hull(u) if self.onto_hull.has_equalities else u
+        return into_simplicial_cone(u, self.rows, self.rays, self.nonnegative)
 
     def fold(self) -> tuple[Array, Direction]:
         """Only the step onto the affine hull: A u has to come from the rounded u, or cancellation breaks the rows."""

@@ -60,6 +60,8 @@ class ToEventOrder(nn.Module):
             self.register_buffer("inverse", fresh(inverse, device), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.is_identity and len(self.shape) == 1:
+            return x
         batch = x.shape[:-1]
         if self.by_index:
             x = x.index_select(-1, self.inverse)

@@ -113,8 +113,8 @@ class MapInto(nn.Module):
         if self.strict:
             self._check(dtype)
             c = finite(c)
-        directions, scales, start = [], [], 0
-        for part in self.blocks():
+        blocks, directions, scales, start = self.blocks(), [], [], 0
+        for part in blocks:
             own = c[..., start : start + part.coefficients].reshape(
                 *c.shape[:-1], part.count, part.direction.coefficients
             )
@@ -124,7 +124,7 @@ class MapInto(nn.Module):
             scales.append(part.scale_bound(directions[-1], self.smooth, dtype, given) if on else None)
         if self.scaling == "global":
             scales = self._least(scales)
-        each = zip(self.blocks(), directions, scales, strict=True)
+        each = zip(blocks, directions, scales, strict=True)
         points = [part.place(y, scale, dtype, self.shrinking) for part, y, scale in each]
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
 
