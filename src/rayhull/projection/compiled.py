@@ -47,17 +47,15 @@ def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
         done.result()
 
 
-def shift(y: Tensor, index: Array, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Tensor, ...]:
-    """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals, steps and status."""
+def shift(y: Tensor, index: Array, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Array, Array, Array]:
+    """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals and steps."""
     from rayhull.projection._kernels.shift import shift_range
 
-    n, blocks = len(y), len(y) * len(index)
+    n, blocks = y.shape[0], y.shape[0] * index.shape[0]
     shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
-    given = (y.numpy(), index, a, *rhs.arrays)
-    made = (out.numpy(), shifts, residual, steps)
-    spread(lambda start, stop: shift_range(start, stop, *given, equality, *made), n, least=max(1, 4096 // y.shape[1]))
-    status = np.where(residual <= ACCEPT, SOLVED, UNSOLVED)
-    return tuple(torch.from_numpy(v) for v in (shifts, residual, steps, status))
+    given = (y.numpy(), index, a, *rhs.arrays, equality, out.numpy(), shifts, residual, steps)
+    spread(lambda start, stop: shift_range(start, stop, *given), n, least=max(1, 4096 // y.shape[1]))
+    return shifts, residual, steps
 
 
 def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:

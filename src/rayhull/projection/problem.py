@@ -105,6 +105,11 @@ class Found:
     steps: Tensor
     status: Tensor
 
+    @property
+    def solved(self) -> bool:
+        """Whether every block is."""
+        return not bool(self.status.any())
+
 
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2
 ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection import compiled
-from rayhull.projection.problem import EMPTY, Found, Problem, Rhs
+from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
 from rayhull.projection.way import Way, refuse_crossed
 from rayhull.rows import Array
 
@@ -44,9 +44,8 @@ class ClippedShift(Way):
         fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and self.problem.root is None
         if not fits or not compiled.available():
             return None
-        x, equality = x.contiguous(), self.problem.m == 0
-        t, residual, steps, status = compiled.shift(x, self._places(index), self.problem.dense[0], rhs, equality, out)
-        found = ShiftFound(x, index, rhs, self.dense_rows(t)[0], t, residual=residual, steps=steps, status=status)
+        x, row, equality = x.contiguous(), self.problem.dense[0], self.problem.m == 0
+        found = ShiftFound(self, x, index, rhs, *compiled.shift(x, self._places(index), row, rhs, equality, out))
         self._mark_empty(found, rhs)
         return found
 
@@ -69,11 +68,22 @@ class ClippedShift(Way):
 
 
 class ShiftFound(Found):
-    """Answers written in place: which bounds push is worked out from x and t when a derivative asks."""
+    """Answers written in place: which bounds push is worked out from x and the shifts when a derivative asks."""
 
-    def __init__(self, x: Tensor, index: Tensor, rhs: Rhs, a: Tensor, t: Tensor, **judged: Tensor) -> None:
-        self.x, self.index, self.rhs, self.a, self.t = x, index, rhs, a, t
-        self.residual, self.steps, self.status = judged["residual"], judged["steps"], judged["status"]
+    def __init__(
+        self, way: ClippedShift, x: Tensor, index: Tensor, rhs: Rhs, shifts: Array, residual: Array, steps: Array
+    ) -> None:
+        self.way, self.x, self.index, self.rhs = way, x, index, rhs
+        self.t, self.residual, self.steps = (torch.from_numpy(v) for v in (shifts, residual, steps))
+        self.certified = bool(residual.max() <= ACCEPT)
+
+    @cached_property
+    def status(self) -> Tensor:  # type: ignore[override]
+        return torch.where(self.residual <= ACCEPT, SOLVED, UNSOLVED)
+
+    @property
+    def solved(self) -> bool:
+        return self.certified if "status" not in vars(self) else super().solved
 
     @property
     def active(self) -> Tensor:  # type: ignore[override]
@@ -81,7 +91,8 @@ class ShiftFound(Found):
 
     @cached_property
     def state(self) -> Tensor:  # type: ignore[override]
-        v = self.x[:, self.index].reshape(len(self.t), -1) - self.t[:, None] * self.a
+        blocks = self.x[:, self.index].reshape(len(self.t), -1)
+        v = blocks - self.t[:, None] * self.way.dense_rows(self.t)[0]
         return (v > self.rhs.upper).to(torch.int8) - (v < self.rhs.lower).to(torch.int8)
 
 

@@ -18,39 +18,54 @@ def shift_range(start, stop, y, index, a, c, lower, upper, equality, x, shifts, 
     count, size = index.shape
     v, z = np.empty(size), np.empty(size)
     reach = np.abs(a).sum()
+    low, high, rhs = lower[0], upper[0], c[0, 0]
     for n in range(start, stop):
+        source, target = y[n], x[n]
         for b in range(count):
-            s = n * count + b
-            source, target, place = y[n], x[n], index[b]  # unsigned places: no check for negative ones
-            low, high = lower[s if len(lower) > 1 else 0], upper[s if len(upper) > 1 else 0]
-            rhs = c[s if len(c) > 1 else 0, 0]
-            largest, total = 0.0, 0.0
+            s, place = n * count + b, index[b]  # unsigned places: no check for negative ones
+            if len(lower) > 1:
+                low = lower[s]
+            if len(upper) > 1:
+                high = upper[s]
+            if len(c) > 1:
+                rhs = c[s, 0]
             for j in range(size):
-                value = source[place[j]]
-                v[j] = value
-                largest = max(largest, abs(value))
-                w = min(max(value, low[j]), high[j])
-                total += a[j] * w
-                target[place[j]] = w
+                v[j] = source[place[j]]
+            total = _clip(v, a, low, high, z)
             t, used, error = 0.0, 0, 0.0
             if total > rhs or (equality and total < rhs):
-                slope = _first_slope(v, a, low, high, 1.0 if total > rhs else -1.0)
-                t, used, excess, slope = _root(v, a, rhs, low, high, equality, total - rhs, slope, reach, largest)
-                error = _refined(v, a, t, rhs, low, high, excess, slope, reach, z)
-                for j in range(size):
-                    target[place[j]] = z[j]
+                t, used, error = _root(v, a, rhs, low, high, equality, total - rhs, reach, z)
+            for j in range(size):
+                target[place[j]] = z[j]
             shifts[s], residual[s], steps[s] = t, error, used
 
 
+# The loops below are vectorised: sums, selections and stores only. A running maximum would make them scalar.
+
+
 @njit(inline="always")
-def _clipped(v, a, t, low, high):  # type: ignore[no-untyped-def]
-    """a·clip(v - t a), and the slope Σ a² over the coordinates strictly inside their bounds."""
-    total, slope = 0.0, 0.0
+def _clip(v, a, low, high, z):  # type: ignore[no-untyped-def]
+    """z = clip(v), and a·z."""
+    total = 0.0
+    for j in range(len(v)):
+        w = min(max(v[j], low[j]), high[j])
+        z[j] = w
+        total += a[j] * w
+    return total
+
+
+@njit(inline="always")
+def _shift(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
+    """z = clip(v - t a), a·z, the slope Σ a² over the coordinates strictly inside their bounds, and Σ |a z|."""
+    total, slope, mass = 0.0, 0.0, 0.0
     for j in range(len(v)):
         u = v[j] - t * a[j]
-        total += a[j] * min(max(u, low[j]), high[j])
+        w = min(max(u, low[j]), high[j])
+        z[j] = w
+        total += a[j] * w
+        mass += abs(a[j] * w)
         slope += a[j] * a[j] if low[j] < u and u < high[j] else 0.0
-    return total, slope
+    return total, slope, mass
 
 
 @njit(inline="always")
@@ -61,63 +76,65 @@ def _first_slope(v, a, low, high, way):  # type: ignore[no-untyped-def]
     """
     slope = 0.0
     for j in range(len(v)):
-        move = -way * a[j]
-        above = low[j] < v[j] or (low[j] == v[j] and move > 0.0)
-        below = v[j] < high[j] or (v[j] == high[j] and move < 0.0)
+        down = way * a[j] > 0.0
+        above = low[j] < v[j] if down else low[j] <= v[j]
+        below = v[j] <= high[j] if down else v[j] < high[j]
         slope += a[j] * a[j] if above and below else 0.0
     return slope
 
 
 @njit(inline="always")
-def _write(v, a, t, low, high, z):  # type: ignore[no-untyped-def]
-    """z = clip(v - t a), and its largest entry."""
-    size = 0.0
+def _refine(v, a, t, step, rhs, low, high, z):  # type: ignore[no-untyped-def]
+    """Move z by a further step where it is free, which meets the row to the rounding of z; what is still off."""
+    excess = -rhs
     for j in range(len(v)):
-        w = min(max(v[j] - t * a[j], low[j]), high[j])
+        u = v[j] - t * a[j]
+        more = step * a[j] if low[j] < u and u < high[j] else 0.0
+        w = min(max(z[j] - more, low[j]), high[j])
         z[j] = w
-        size = max(size, abs(w))
-    return size
+        excess += a[j] * w
+    return excess
 
 
 @njit(**NO_NAN)
-def _root(v, a, rhs, low, high, equality, excess, slope, reach, largest):  # type: ignore[no-untyped-def]
-    """t with a·clip(v - t a) = rhs: Newton steps, halved or stretched where they leave the bracket."""
-    goal = 2 * ULP * (reach * largest + abs(rhs))
+def _root(v, a, rhs, low, high, equality, excess, reach, z):  # type: ignore[no-untyped-def]
+    """z = clip(v - t a) with a·z = rhs: Newton steps, halved or stretched where they leave the bracket.
+
+    Returns t, the number of steps, and what the row of the z that was written is off, relative to its terms. The
+    rounding of z may be far below that of v and t a, which is what the steps reach: hence the refinement.
+    """
     left, right = -np.inf if equality else 0.0, np.inf
-    t, stride = 0.0, largest + abs(rhs)
-    stride = stride if stride > 0.0 else 1.0
-    used = 0
-    while abs(excess) > goal and used < MOST:
+    t, used, stride = 0.0, 0, 0.0
+    slope = _first_slope(v, a, low, high, 1.0 if excess > 0.0 else -1.0)
+    while True:
         used += 1
-        if excess > 0:
+        if excess > 0.0:
             left = t
         else:
             right = t
         new = t + excess / slope if slope > 0.0 else np.inf
-        if abs(new - t) <= ULP * abs(t):
-            break
         if not (left < new and new < right) or new == np.inf:
             if left > -np.inf and right < np.inf:
                 new = 0.5 * (left + right)
             else:
-                new = t + stride if excess > 0 else t - stride
-                stride *= 4
-        t = new
-        total, slope = _clipped(v, a, t, low, high)
+                stride = 4 * stride if stride > 0.0 else _first_stride(v, rhs)
+                new = t + stride if excess > 0.0 else t - stride
+        step, t = abs(new - t), new
+        total, slope, mass = _shift(v, a, t, low, high, z)
         excess = total - rhs
-    return t, used, excess, slope
+        rounding = 2 * ULP * (mass + abs(rhs))
+        if abs(excess) <= rounding + 2 * ULP * abs(t) * slope or step <= ULP * abs(t) or used == MOST:
+            break
+    if abs(excess) > rounding and slope > 0.0:
+        excess = _refine(v, a, t, excess / slope, rhs, low, high, z)
+    error = abs(excess) / max(mass / reach, abs(rhs), 1e-300)
+    return t, used, error if mass < np.inf else np.inf
 
 
 @njit(**NO_NAN)
-def _refined(v, a, t, rhs, low, high, excess, slope, reach, z):  # type: ignore[no-untyped-def]
-    """z = clip(v - t a), met to the rounding of z, which may be far below that of v; returns the relative error."""
-    size = _write(v, a, t, low, high, z)
-    terms = max(size, abs(rhs), 1e-300)
-    if abs(excess) > ULP * (reach * size + abs(rhs)) and slope > 0.0:
-        step, excess = excess / slope, -rhs
-        for j in range(len(v)):
-            u = v[j] - t * a[j]
-            if low[j] < u and u < high[j]:
-                z[j] = min(max(z[j] - step * a[j], low[j]), high[j])
-            excess += a[j] * z[j]
-    return abs(excess) / terms
+def _first_stride(v, rhs):  # type: ignore[no-untyped-def]
+    """A step of the size of the numbers involved, for where all coordinates are on their bounds."""
+    most = abs(rhs)
+    for j in range(len(v)):
+        most = max(most, abs(v[j]))
+    return most if most > 0.0 else 1.0
