@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from rayhull.exact import INT64_SAFE, largest, narrow, product
 from rayhull.rows import Array, Rows
 
 PRIME = 2**31 - 1  # products of two residues stay below 2^62
+MOST_DIGITS = 20  # of a continued fraction
 
 
 def independent_rows(matrix: Array) -> tuple[Array, Array]:
@@ -62,59 +61,116 @@ def sparse_rank(rows: Rows) -> int:
     return len(reduced)
 
 
-def inverse(matrix: Array) -> tuple[Array, int]:
-    """Integers K and a positive integer s with K @ matrix = s I, exactly. The matrix must be regular."""
-    for lower, turned in ((matrix, False), (matrix.T, True)):
-        found = _triangular_inverse(lower)
-        if found is not None:
-            return (found.T if turned else found), 1
+def inverse(matrix: Array) -> tuple[Array, Array]:
+    """Integers K and positive s with matrix @ K = diag(s), exactly. The matrix must be regular.
+
+    Each column of K is the inverse's, over a denominator of its own in lowest terms, so K has no wider numbers than it
+    must: the determinant of a matrix of many blocks is the product of theirs, and no column needs all of it.
+    """
+    found = _triangular_inverse(matrix)
+    if found is not None:
+        return found, np.ones(len(matrix), np.int64)
     return _rounded_inverse(matrix) or _fraction_free_inverse(matrix)
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:
-    """Forward substitution for lower triangular integers with ±1 on the diagonal: chains, tiles, differences."""
-    diagonal = np.diagonal(matrix)
-    if matrix.dtype != np.int64 or (np.abs(diagonal) != 1).any() or np.triu(matrix, 1).any():
+    """Substitution for triangular integers with ±1 on the diagonal, None for others."""
+    rows, columns = np.nonzero(matrix)
+    if matrix.dtype != np.int64 or (np.abs(np.diagonal(matrix)) != 1).any():
         return None
-    rows, columns = np.nonzero(np.tril(matrix, -1))
-    starts = np.searchsorted(rows, np.arange(len(matrix) + 1))
-    size = np.abs(matrix).sum(axis=1)
-    out, reach = np.diag(diagonal), 1
-    for i in np.flatnonzero(np.diff(starts)):
-        before = columns[starts[i] : starts[i + 1]]
-        reach = max(reach, int(size[i]) * reach)
-        if reach >= INT64_SAFE:
-            reach = int(size[i]) * largest(out[:i]) + 1
-            if reach >= INT64_SAFE:
-                return None
-        if len(before) == 1:
-            out[i, :i] = (-diagonal[i] * matrix[i, before[0]]) * out[before[0], :i]
-        else:
-            out[i, :i] = -diagonal[i] * (matrix[i, before] @ out[before, :i])
+    if (columns <= rows).all():
+        return substitute(rows, columns, matrix[rows, columns], np.eye(len(matrix), dtype=np.int64))
+    if (columns >= rows).all():
+        order = np.lexsort([rows, columns])
+        rows, columns = columns[order], rows[order]
+        found = substitute(rows, columns, matrix[columns, rows], np.eye(len(matrix), dtype=np.int64))
+        return None if found is None else found.T
+    return None
+
+
+def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array | None:
+    """X with L X = out, written over ``out``, for a lower triangular L with ±1 on the diagonal; None past 62 bits.
+
+    Args:
+        rows, columns, values: the entries of L, row by row; every row's last is on the diagonal.
+        out: (n, d), with entries -1, 0 and 1.
+    """
+    starts = np.searchsorted(rows, np.arange(len(out) + 1)).tolist()
+    places, entries = columns.tolist(), values.tolist()
+    reach = [1] * len(out)  # no entry of a row of X is larger
+    for i in range(len(out)):
+        first, last = starts[i], starts[i + 1] - 1
+        if entries[last] < 0:
+            np.negative(out[i], out=out[i])
+        if first == last:
+            continue
+        before, factors = places[first:last], [-entries[last] * v for v in entries[first:last]]
+        reach[i] = _reach(factors, before, reach, out)
+        if reach[i] >= INT64_SAFE:
+            return None
+        for j, factor in zip(before, factors, strict=True):
+            out[i] += out[j] if factor == 1 else factor * out[j]
     return out
 
 
-def _rounded_inverse(matrix: Array) -> tuple[Array, int] | None:
-    """det * inverse in floats (integers by Cramer's rule), rounded, kept only if the exact product proves it."""
+def _reach(factors: list[int], before: list[int], reach: list[int], out: Array) -> int:
+    """A bound on a row that is this combination of the rows before it; where it is too large, looked up."""
+    bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    if bound >= INT64_SAFE:
+        for j in before:
+            reach[j] = largest(out[j])
+        bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    return bound
+
+
+def _rounded_inverse(matrix: Array) -> tuple[Array, Array] | None:
+    """The inverse in floats, each column times its denominator and rounded; kept only if the exact product proves it.
+
+    The determinant will do for a denominator (Cramer's rule) where it is small, else they are read off the floats.
+    """
+    if largest(matrix) >= 2**53:
+        return None
     regular = matrix.astype(np.float64)
-    scale = abs(round(float(np.linalg.det(regular)))) if np.abs(regular).max(initial=0.0) < 2**53 else 0
-    if not 0 < scale < 2**45:
+    try:
+        floats = np.linalg.inv(regular)
+    except np.linalg.LinAlgError:  # not regular in floats
         return None
-    floats = np.linalg.inv(regular) * scale
-    if not np.abs(floats).max(initial=0.0) < 2**50:
+    scale = np.rint(abs(np.linalg.det(regular)))
+    guess = np.full(len(matrix), scale) if 0 < scale < 2**45 else _denominators(floats)
+    if not np.abs(floats * guess).max() < 2**50 or guess.max() >= 2**50:
         return None
-    scaled = np.rint(floats).astype(np.int64)
-    back = product(scaled, matrix)
-    back[np.diag_indices(len(matrix))] -= scale
-    return None if back.any() else _lowest_terms(scaled, scale)
+    scaled, scales = np.rint(floats * guess).astype(np.int64), guess.astype(np.int64)
+    back = product(matrix, scaled)
+    back[np.diag_indices(len(matrix))] -= scales
+    return None if back.any() else _lowest_terms(scaled, scales)
 
 
-def _lowest_terms(integers: Array, scale: int) -> tuple[Array, int]:
-    common = math.gcd(scale, int(np.gcd.reduce(integers, axis=None))) if integers.size else 1
-    return (integers, scale) if common == 1 else (narrow(integers // common), scale // common)
+def _denominators(floats: Array) -> Array:
+    """A guess at the least common denominator of each column, by continued fractions."""
+    scales = np.ones(floats.shape[1])
+    for row in floats:
+        value = row * scales
+        before, found = np.zeros(len(value)), np.ones(len(value))  # denominators of two convergents, up to sign
+        rest = value - np.rint(value)
+        for _ in range(MOST_DIGITS):
+            multiple = found * value
+            short = (np.abs(multiple - np.rint(multiple)) > 1e-7) & (np.abs(found * scales) < 2**40) & (rest != 0)
+            if not short.any():
+                break
+            turned = 1 / np.where(short, rest, 1.0)
+            digit = np.rint(turned)
+            before, found = np.where(short, [found, digit * found + before], [before, found])
+            rest = np.where(short, turned - digit, rest)
+        scales *= np.abs(found)
+    return scales
 
 
-def _fraction_free_inverse(matrix: Array) -> tuple[Array, int]:
+def _lowest_terms(integers: Array, scales: Array) -> tuple[Array, Array]:
+    common = np.gcd(scales, np.gcd.reduce(integers, axis=0))
+    return (integers, scales) if (common == 1).all() else (narrow(integers // common), narrow(scales // common))
+
+
+def _fraction_free_inverse(matrix: Array) -> tuple[Array, Array]:
     """Gauss-Jordan elimination without fractions (Bareiss): every division is exact."""
     n = len(matrix)
     work = np.concatenate([matrix.astype(object), np.eye(n, dtype=np.int64).astype(object)], axis=1)
@@ -127,7 +183,5 @@ def _fraction_free_inverse(matrix: Array) -> tuple[Array, int]:
         others = np.flatnonzero(np.arange(n) != k)
         work[others] = (work[others] * pivot - work[others, k][:, None] * work[k]) // previous
         previous = pivot
-    integers, scale = work[:, n:], int(previous)
-    if scale < 0:
-        integers, scale = -integers, -scale
-    return _lowest_terms(narrow(integers), scale)
+    sign = -1 if previous < 0 else 1
+    return _lowest_terms(sign * work[:, n:], np.full(n, sign * previous, dtype=object))

@@ -50,11 +50,9 @@ def _fraction(value: Any) -> Fraction | None:
 
 def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Python integers as int64 where every one of them is below 2^62 in size, else unchanged."""
-    if values.dtype != object:
+    if values.dtype != object or largest(values) >= INT64_SAFE:
         return values
-    if all(-INT64_SAFE < v < INT64_SAFE for v in values.ravel().tolist()):
-        return values.astype(np.int64)
-    return values
+    return values.astype(np.int64)
 
 
 def largest(values: np.ndarray[Any, Any]) -> int:
@@ -66,8 +64,11 @@ def largest(values: np.ndarray[Any, Any]) -> int:
 
 def product(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """``left @ right`` for integers, exactly: the bound on every partial sum chooses the arithmetic."""
-    bound = largest(left) * largest(right) * max(1, left.shape[-1])
+    bound = max(1, largest(left)) * max(1, largest(right)) * max(1, left.shape[-1])
     if bound >= INT64_SAFE:
+        if left.dtype != object and right.dtype != object and _sums_fit(left, right):
+            wrapped = left.astype(np.int64).view(np.uint64) @ right.astype(np.int64).view(np.uint64)
+            return wrapped.view(np.int64)  # right modulo 2^64, so right
         return narrow(np.dot(left.astype(object), right.astype(object)))
     if left.size * right.shape[-1] > 10**7:  # worth a look at the zeros
         if _is_sparse(right):
@@ -77,6 +78,24 @@ def product(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarr
     if bound < 2**53:  # exact in float64, and BLAS is tens of times faster than int64
         return (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
     return left.astype(np.int64) @ right.astype(np.int64)
+
+
+def _sums_fit(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
+    """Whether every entry of left @ right is below 2^62 in size, though terms of it may not be.
+
+    In floats, with a bound on their rounding: (k + 2) 2^-53 of the sum of the terms' sizes, granted twice.
+    """
+    first, second = left.astype(np.float64), right.astype(np.float64)
+    rounding = (left.shape[-1] + 4) * 2.0**-52
+    size = np.abs(first @ second) + rounding * (np.abs(first) @ np.abs(second))
+    return bool((size < INT64_SAFE).all())
+
+
+def times(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``left * right`` for integers, entry by entry and exactly: int64 where every product is below 2^62."""
+    if max(1, largest(left)) * max(1, largest(right)) < INT64_SAFE:
+        return left.astype(np.int64) * right.astype(np.int64)
+    return narrow(left.astype(object) * right.astype(object))
 
 
 def _is_sparse(values: np.ndarray[Any, Any]) -> bool:
@@ -106,12 +125,30 @@ def sort_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.array(sorted(range(len(rows)), key=listed.__getitem__), np.int64)
     if not rows.size:
         return np.arange(len(rows))
-    bits = (rows + 0.0).view(np.int64) if rows.dtype.kind == "f" else rows.astype(np.int64)
-    if rows.dtype.kind == "f":  # negative floats count down where integers count up
-        bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     # as big-endian bytes with the sign flipped, rows compare like strings: one sort instead of one for each column
-    keys = np.ascontiguousarray((bits ^ np.int64(-(2**63))).astype(">i8"))
-    return np.argsort(keys.view(f"V{8 * rows.shape[1]}").ravel(), kind="stable")
+    keys = np.ascontiguousarray(_float_keys(rows) if rows.dtype.kind == "f" else _integer_keys(rows))
+    return np.argsort(keys.view(f"V{keys.dtype.itemsize * rows.shape[1]}").ravel(), kind="stable")
+
+
+def _float_keys(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    bits = (rows + 0.0).view(np.int64)
+    bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # negative floats count down where integers count up
+    return (bits ^ np.int64(-(2**63))).astype(">i8")
+
+
+def _integer_keys(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Keys as short as they can be: they are compared and copied faster."""
+    kind = short_kind(largest(rows))
+    keys: np.ndarray[Any, Any] = rows.astype(kind) ^ kind.type(-1 << (8 * kind.itemsize - 1))
+    return keys.astype(kind.newbyteorder(">"))
+
+
+def short_kind(size: int) -> np.dtype[Any]:
+    """The shortest integers that hold ±size: memory is what large arrays cost."""
+    for kind in (np.int8, np.int16, np.int32):
+        if size <= np.iinfo(kind).max:
+            return np.dtype(kind)
+    return np.dtype(np.int64)
 
 
 def to_float(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,28 +2,30 @@
 
 Pick independent rows: the equalities E x = e, then inequalities B x <= b. With y = b - B x the set becomes
 
-    {y >= 0, G y + g >= 0},      x = lift(y) + any combination of the lines,
+    {y >= 0, G y + g >= 0},      x = a sum of edges + any combination of the lines,
 
 where G expresses the other rows through the chosen ones. Components of G's pattern are blocks, also those that the
-sparsity of A hides. A block without rows in G is simplicial: its rays are the unit vectors of y.
+sparsity of A hides. A block without rows in G is simplicial: its rays are edges.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
+from rayhull.echelon import echelon_edges
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import INT64_SAFE, contents, narrow, primitive, product, sort_rows
+from rayhull.exact import INT64_SAFE, contents, largest, narrow, primitive, product, sort_rows, times
 from rayhull.rows import Array, Rows
+from rayhull.structure import tied_columns
 
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
@@ -40,11 +42,9 @@ class SlackForm:
     G: Array  # (n, r) the other inequalities, each scaled by a positive number
     g: Array  # (n,)
     lines: Array  # (l, d) directions along which no row changes; integers where exact
-    pivots: Array  # the columns of x that the lift fills
-    back: Array  # (k + r, k + r): back @ [E; B][:, pivots] = scale * I
-    scale: int
+    edges: Array  # (k + r, d): along edge j the slack of chosen row j grows by scales[j] and no other changes
+    scales: Array  # (k + r,), positive
     offsets: Array  # (k + r,): e, then b
-    dim: int
 
     @property
     def rank(self) -> int:
@@ -52,56 +52,81 @@ class SlackForm:
         return int(self.G.shape[1])
 
     @property
+    def equalities(self) -> int:
+        """k: the number of independent equalities."""
+        return len(self.offsets) - self.rank
+
+    @cached_property
     def simplicial(self) -> Array:
-        """Slack coordinates that no row of G mentions: the unit vectors along them are rays."""
-        return np.flatnonzero(~(self.G != 0).any(axis=0))
+        """Slack coordinates that no row of G mentions: the edges along them are rays."""
+        return np.flatnonzero(~self.G.any(axis=0))
 
     def parts(self) -> Iterator[tuple[Array, Array]]:
         """The other blocks, as (slack coordinates, rows of G)."""
-        n, r = self.G.shape
-        if not n:
-            return
-        filled = sp.csr_array((self.G != 0).astype(np.int8))
-        graph = sp.block_array([[None, filled.T], [filled, None]], format="csr")
-        _, labels = connected_components(graph, directed=False)
-        for label in np.unique(np.delete(labels[:r], self.simplicial)):
-            yield np.flatnonzero(labels[:r] == label), np.flatnonzero(labels[r:] == label)
+        rows, columns = np.nonzero(self.G)
+        labels = tied_columns(rows, columns, self.rank)
+        of_row = np.full(len(self.G), -1)
+        of_row[rows] = labels[columns]
+        for label in np.unique(labels[columns]):
+            yield np.flatnonzero(labels == label), np.flatnonzero(of_row == label)
 
-    def unit_rays(self, coordinates: Array) -> Array:
-        """The directions x along which one slack grows by 1 and the others stay: columns of ``back``."""
-        columns = self.back[:, len(self.offsets) - self.rank + coordinates]
-        x = np.zeros((len(coordinates), self.dim), dtype=self.back.dtype)
-        x[:, self.pivots] = -columns.T
+    def simplicial_rays(self) -> Array:
+        """The edges that are rays; exact ones are primitive, since a divisor would divide their scales too."""
+        rays = self.edges[self.equalities :]
+        return rays if len(self.simplicial) == len(rays) else rays[self.simplicial]
+
+    def rays(self, y: Array, coordinates: Array) -> Array:
+        """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
+        x, _ = self._combined(y, self.equalities + coordinates)
         return primitive(x) if self.exact else x
 
-    def lift(self, t: Array, y: Array) -> tuple[Array, Array]:
-        """The points or directions (t, y), homogeneous: numerators (n, d) and denominators (n,).
-
-        t = 0 is a direction (its denominator is 1), t > 0 the point y / t.
-        """
-        equalities = len(self.offsets) - self.rank
-        rhs = t[:, None] * self.offsets[None, :]
-        rhs = rhs.astype(object) if y.dtype == object else rhs.astype(np.result_type(rhs, y))
-        rhs[:, equalities:] -= y
-        filled = product(rhs, self.back.T) if self.exact else rhs @ self.back.T
-        x = np.zeros((len(y), self.dim), dtype=filled.dtype)
-        x[:, self.pivots] = filled
+    def points(self, t: Array, y: Array) -> tuple[Array, Array]:
+        """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
+        every = np.arange(len(self.offsets))
         if not self.exact:
-            x[np.abs(x) < 4 * np.finfo(float).eps * np.abs(x).max(axis=1, keepdims=True, initial=0.0)] = 0.0
-            return x / np.where(t > 0, t, 1.0)[:, None], np.ones(len(x))
-        return _reduced(x, narrow(t.astype(object) * self.scale))
+            weights = -t[:, None] * self.offsets
+            weights[:, self.equalities :] += y
+            return self._combined(weights, every)[0] / t[:, None], np.ones(len(y))
+        weights = -times(t[:, None], self.offsets)
+        weights = weights.astype(np.result_type(weights, y))
+        weights[:, self.equalities :] += y
+        x, scale = self._combined(weights, every)
+        bottom = times(t, np.array([scale], dtype=object))
+        both = primitive(np.concatenate([x, bottom[:, None]], axis=1))
+        return both[:, :-1], both[:, -1]
+
+    def _combined(self, weights: Array, chosen: Array) -> tuple[Array, int]:
+        """Sums of the chosen edges, (n, d): a weight counts slack, so an edge is taken weight / scale times.
+
+        Exact sums come as integers over a common denominator.
+        """
+        if self.exact:
+            return combined(weights, self.edges[chosen], self.scales[chosen])
+        x = weights @ self.edges[chosen]
+        x[np.abs(x) < 4 * np.finfo(float).eps * np.abs(x).max(axis=1, keepdims=True, initial=0.0)] = 0.0
+        return x, 1
 
 
-def _reduced(x: Array, denominator: Array) -> tuple[Array, Array]:
-    """Fractions in lowest terms, row by row; directions (denominator 0) become primitive with denominator 1."""
-    both = primitive(np.concatenate([x, denominator[:, None]], axis=1))
-    bottom = both[:, -1]
-    return both[:, :-1], np.where(bottom == 0, 1, bottom)
+def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
+    """(weights / scales) @ edges as integers and their common denominator."""
+    if not weights.any():
+        return np.zeros((len(weights), edges.shape[1]), np.int64), 1
+    scale = math.lcm(*scales.tolist())
+    if scale > 1:
+        edges = times(edges, narrow(np.array([[scale // s] for s in scales.tolist()], dtype=object)))
+    return product(weights, edges), scale
 
 
 def slack_form(P: Polyhedron) -> SlackForm:
     """Split off the lines and express every row through independent ones: exactly where P is exact."""
-    return _exact_form(P) if P.is_exact else _float_form(P)
+    if not P.is_exact:
+        return _float_form(P)
+    simple = None if len(P.equality_rows) else echelon_edges(P.rows)
+    if simple is None:
+        return _exact_form(P)
+    edges, lines, offsets = simple
+    none, ones = np.zeros((0, len(edges)), np.int64), np.ones(len(edges), np.int64)
+    return SlackForm(True, none, none[:, 0], lines, edges, ones, offsets)
 
 
 def _exact_form(P: Polyhedron) -> SlackForm:
@@ -109,39 +134,68 @@ def _exact_form(P: Polyhedron) -> SlackForm:
     A, b = _tightest(*P.rows.dense_integers())
     both = np.concatenate([E, A])
     rows, pivots = independent_rows(both)
-    chosen = both[rows]
-    back, scale = inverse(chosen[:, pivots])
-    rest = np.setdiff1d(np.arange(len(both)), rows)
-    through = product(both[rest[:, None], pivots], back)  # scale * (rest expressed through chosen)
-    if not (product(through, chosen) == scale * both[rest].astype(object)).all():
+    chosen, rest = both[rows], np.setdiff1d(np.arange(len(both)), rows)
+    back, scales = inverse(chosen[:, pivots])
+    edges = np.zeros(chosen.shape, dtype=back.dtype)
+    edges[:, pivots] = -back.T
+    lines = _lines(chosen, pivots, edges, scales)
+    if product(both[rest], lines.T).any():
         raise UnverifiedError(
             "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
         )
     offsets = np.concatenate([e, b])
-    residual = narrow(scale * offsets[rest].astype(object) - product(through, offsets[rows][:, None])[:, 0])
-    k = int((rows < len(E)).sum())
-    wrong = np.flatnonzero((rest < len(E)) & (residual != 0))
+    G, g = _through(-product(both[rest], edges.T), scales, offsets[rest], offsets[rows])
+    wrong = np.flatnonzero((rest < len(E)) & (g != 0))
     if len(wrong):
         name = P.equality_rows.names[rest[wrong[0]]]
         raise EmptySetError(f"The equalities have no common point: {name} contradicts those before it.", (name,))
-    keep = rest >= len(E)
-    joined = primitive(np.concatenate([through[keep][:, k:], residual[keep][:, None]], axis=1))
-    free = np.setdiff1d(np.arange(P.dim), pivots)
-    tied = product(back, chosen[:, free])  # (k + r, l): how the pivots follow a step of scale along a free column
-    lines = np.zeros((len(free), P.dim), dtype=tied.dtype if scale < INT64_SAFE else object)
+    keep, k = rest >= len(E), int((rows < len(E)).sum())
+    joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
+    return SlackForm(True, joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
+
+
+def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
+    """Primitive directions along which no chosen row changes, one for each column that is no pivot."""
+    free = np.setdiff1d(np.arange(chosen.shape[1]), pivots)
+    if not len(free):
+        return edges[:0]
+    lines, scale = combined(chosen[:, free].T, edges, scales)  # how the pivots follow a step along a free column
+    if scale >= INT64_SAFE:
+        lines = lines.astype(object)
     lines[np.arange(len(free)), free] = scale
-    lines[:, pivots] = -tied.T
-    # slack of a rest row: residual + through @ y, both times the positive scale
-    return SlackForm(True, joined[:, :-1], joined[:, -1], primitive(lines), pivots, back, scale, offsets[rows], P.dim)
+    return primitive(lines)
+
+
+def _through(sums: Array, scales: Array, offsets: Array, chosen: Array) -> tuple[Array, Array]:
+    """G and g: each row, slack = its offset - (sums / scales) @ (chosen offsets - y), times a positive integer."""
+    if (scales == 1).all():
+        G, factors = sums, np.ones(len(sums), np.int64)
+    else:
+        factors = _common(np.where(sums != 0, scales, 1))
+        G = times(sums, np.where(sums != 0, factors[:, None] // scales, 0))
+    return G, narrow(times(factors, offsets).astype(object) - product(G, chosen[:, None])[:, 0])
+
+
+def _common(scales: Array) -> Array:
+    """The least common multiple of each row of positive integers."""
+    if math.lcm(*set(scales.ravel().tolist())) < INT64_SAFE:
+        return np.lcm.reduce(scales.astype(np.int64), axis=1, initial=1)
+    return narrow(np.array([math.lcm(*row) for row in scales.tolist()], dtype=object))
 
 
 def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
-    """Primitive rows in descending lexicographic order, of parallel ones only the tightest."""
+    """Primitive rows, small ones first, then in descending lexicographic order; of parallel ones only the tightest.
+
+    The first independent rows become coordinates: small ones keep all later numbers small, and rows that others imply
+    tend to be sums of them. Sizes count by factors of 8, so that rows of 0, 1, 2 and 3 stay in order.
+    """
     if not len(A):
         return A, b
     common = contents(A)
     A = A if (common == 1).all() else narrow(A // common[:, None])
     order = sort_rows(A)[::-1]
+    sizes = [largest(row).bit_length() // 3 for row in A] if largest(A) > 3 else [0] * len(A)
+    order = order[np.argsort(np.array(sizes)[order], kind="stable")]
     new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
     keep = order
     if not new.all():
@@ -163,7 +217,7 @@ def _float_form(P: Polyhedron) -> SlackForm:
     chosen_rows = _pivot_rows(outside, "inequalities")
     chosen_eq = _pivot_rows(E, "equalities")
     chosen = np.concatenate([E[chosen_eq], A[chosen_rows]])
-    back = np.linalg.pinv(chosen)  # (d, k + r): the least-norm lift, so every column of x is a pivot
+    back = np.linalg.pinv(chosen)  # (d, k + r): the least-norm lift
     k, rest = len(chosen_eq), np.setdiff1d(np.arange(len(A)), chosen_rows)
     offsets = np.concatenate([e[chosen_eq], b[chosen_rows]])
     if len(E) and np.abs(E @ (back @ offsets) - e).max(initial=0.0) > CERTAIN * (1 + np.abs(e).max(initial=0.0)):
@@ -171,7 +225,7 @@ def _float_form(P: Polyhedron) -> SlackForm:
     through = _clear(A[rest] @ back, "coefficient")
     residual = _clear(b[rest] - through @ offsets, "right-hand side")
     lines = scipy.linalg.null_space(chosen).T if len(chosen) else np.eye(P.dim)
-    return SlackForm(False, through[:, k:], residual, lines, np.arange(P.dim), back, 1, offsets, P.dim)
+    return SlackForm(False, through[:, k:], residual, lines, -back.T, np.ones(len(offsets)), offsets)
 
 
 def _unit_rows(rows: Rows) -> tuple[Array, Array]:

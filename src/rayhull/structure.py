@@ -56,25 +56,38 @@ def block_groups(P: Polyhedron) -> tuple[BlockGroup, ...]:
 
 def _split(P: Polyhedron) -> Iterator[_Block]:
     """Connected components of the coordinates, tied by the rows; bounds tie nothing."""
-    A, E = P.inequalities.matrix, P.equalities.matrix
-    both = sp.csr_array(sp.vstack([A, E], format="csr"))
-    m, d = both.shape
-    graph = sp.csr_array(
-        (np.ones(both.nnz), both.indices, np.concatenate([both.indptr, np.full(d, both.indptr[-1])])),
-        shape=(m + d, m + d),
-    )
-    graph.indices = graph.indices + m
-    _, labels = connected_components(graph, directed=False)
-    _, first, labels = np.unique(labels[m:].astype(np.int64), return_index=True, return_inverse=True)
+    A, E = P.inequalities, P.equalities
+    rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
+    labels = tied_columns(rows, np.concatenate([A.matrix.indices, E.matrix.indices]), P.dim)
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))  # blocks in the order of their first coordinate
     of_coordinate = rank[labels]
-    parts = [_by_label(of_coordinate, np.arange(d), len(first))]
-    for matrix in (A, E):
+    parts = [_by_label(of_coordinate, np.arange(P.dim), len(first))]
+    for matrix in (A.matrix, E.matrix):
         used = np.flatnonzero(np.diff(matrix.indptr))
         parts.append(_by_label(of_coordinate[matrix.indices[matrix.indptr[used]]], used, len(first)))
     for coordinates, inequalities, equalities in zip(*parts, strict=True):
         yield _Block(coordinates, inequalities, equalities)
+
+
+def tied_columns(rows: Array, columns: Array, width: int) -> Array:
+    """A label for each of ``width`` columns, the same for columns that a chain of rows ties together.
+
+    Args:
+        rows, columns: the places of the entries, row by row.
+    """
+    if not len(rows):
+        return np.arange(width)
+    sizes = np.bincount(rows)
+    if sizes.max() == width:  # one row ties all of them
+        return np.zeros(width, np.int64)
+    m = len(sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes), np.full(width, len(rows))])
+    graph = sp.csr_array((np.ones(len(rows)), columns + m, starts), shape=(m + width, m + width))
+    _, labels = connected_components(graph, directed=False)
+    found: Array = labels[m:].astype(np.int64)
+    return found
 
 
 def _by_label(labels: Array, items: Array, count: int) -> list[Array]:

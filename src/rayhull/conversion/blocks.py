@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import INT64_SAFE, largest, primitive
+from rayhull.exact import INT64_SAFE, largest, primitive, product, short_kind, times
 from rayhull.exact_membership import exact_integers
 from rayhull.generators import ExactGenerators, Generators
 from rayhull.rows import Array, Rows
@@ -18,43 +19,39 @@ from rayhull.slack_form import SlackForm, slack_form
 if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
 
-MANY_PRODUCTS = 1_000_000
+FEW_PRODUCTS, MANY_PRODUCTS = 10_000_000, 1_000_000  # of machine integers, of Python's
 FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
 
 
-def block_generators(P: Polyhedron, source: RaySource) -> Generators:
+def block_generators(P: Polyhedron, source: RaySource) -> Generators | ExactGenerators:
     """Vertices, rays and lines of a set that is one block of coordinates."""
     form = slack_form(P)
     weights, points, rays = _in_slacks(P, form, source)
-    numerators, denominators = form.lift(weights, points)
-    lifted, _ = form.lift(np.zeros(len(rays), np.int64), rays)
-    directions = np.concatenate([form.unit_rays(form.simplicial), lifted])
+    numerators, denominators = form.points(weights, points)
+    directions = rays[0] if len(rays) == 1 else np.concatenate(rays)
     if form.exact:
-        G = Generators.from_exact(ExactGenerators(numerators, denominators, directions, form.lines))
-        _prove_feasible(P, G)
-    else:
-        G = Generators(numerators, _scaled(directions), form.lines)
-        G.exact = None  # rounded floats may look like small dyadic numbers; they are not meant as such
-        _check_feasible(P, G)
+        exact = ExactGenerators(numerators, denominators, directions, form.lines)
+        _prove_feasible(P, exact)
+        return exact
+    G = Generators(numerators, _scaled(directions), form.lines)
+    G.exact = None  # rounded floats may look like small dyadic numbers; they are not meant as such
+    _check_feasible(P, G)
     return G
 
 
-def _in_slacks(P: Polyhedron, form: SlackForm, source: RaySource) -> tuple[Array, Array, Array]:
-    """Homogeneous vertices (t, y), and the rays y of the parts that are not simplicial; parts combine as a product."""
+def _in_slacks(P: Polyhedron, form: SlackForm, source: RaySource) -> tuple[Array, Array, list[Array]]:
+    """Homogeneous vertices (t, y), parts combined as a product; and the rays of each part, in x."""
     kind = form.G.dtype
     weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
-    rays = [np.zeros((0, form.rank), kind)]
+    rays = [form.simplicial_rays()]
     for coordinates, rows in form.parts():
         t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], source)
         weights, points = _times(weights, points, t, y, coordinates)
-        placed = np.zeros((len(directions), form.rank), dtype=directions.dtype)
-        placed[:, coordinates] = directions
-        rays.append(placed)
+        rays.append(form.rays(directions, coordinates))
         source.limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
-    loose = np.setdiff1d(np.arange(len(form.G)), np.flatnonzero((form.G != 0).any(axis=1)))
-    if (form.g[loose] < 0).any():
+    if (form.g[~form.G.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
-    return weights, points, np.concatenate(rays)
+    return weights, points, rays
 
 
 def _part(P: Polyhedron, G: Array, g: Array, source: RaySource) -> tuple[Array, Array, Array]:
@@ -83,13 +80,14 @@ def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Arr
     rows = np.concatenate([size * G[others] - sign * g[others, None] * G[i], sign * g[others, None]], axis=1)
     above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)  # |g_i| t = sign (s - G_i y) >= 0
     C = np.concatenate([rows, above])
-    rays = source.rays(C if swap == np.float64 else primitive(C))
-    wide: Array = rays.astype(swap)
-    y, s = wide[:, :-1], wide[:, -1]
-    height = sign * (s - y @ G[i])
     if swap == np.float64:
-        return y, np.where(np.abs(height) < 1e-9, 0.0, height) / size
-    both = primitive(np.concatenate([size * y, height[:, None]], axis=1))
+        rays = source.rays(C)
+        height = sign * (rays[:, -1] - rays[:, :-1] @ G[i])
+        return rays[:, :-1], np.where(np.abs(height) < 1e-9, 0.0, height) / size
+    rays = source.rays(primitive(C))
+    y = rays[:, :-1]
+    height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
+    both = primitive(np.concatenate([times(y, np.array([size])), height[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
 
 
@@ -123,42 +121,38 @@ def _scaled(rays: Array) -> Array:
     return rays / np.where(size > 0, size, 1.0)
 
 
-def _prove_feasible(P: Polyhedron, G: Generators) -> None:
+def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
     """Every vertex and ray satisfies every row, in integers.
 
-    That follows from what was proved before (y is feasible, and ``back`` is the inverse, which also makes every row 0
-    on the lines), so it guards against a bug of ours, and it is left out where it would take many Python integers.
+    That follows from what was proved before (y is feasible, and the edges are those of the chosen rows), so it guards
+    against a bug of ours, and it is left out where it would take many Python integers.
     """
-    exact = G.exact
-    assert exact is not None
     if exact.rays.dtype == object and exact.rays.size * len(P.rows) > MANY_PRODUCTS:
         return
     for rows, equal in ((P.rows, False), (P.equality_rows, True)):
-        for slack in (_slack(rows, exact.numerators, exact.denominators), _slack(rows, exact.rays, None)):
-            if slack.any() if equal else (slack < 0).any():
+        data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
+        if not len(rows):
+            continue
+        for tops, bottoms in ((exact.numerators, exact.denominators), (exact.rays, exact.denominators[:0])):
+            value = _values(rows, data, tops) if tops.any() else np.zeros((1, 1), np.int64)
+            most = times(bottoms[:, None], rhs) if rhs.any() and len(bottoms) else np.zeros((1, 1), np.int64)
+            if (value != most).any() if equal else (value > most).any():
                 raise UnverifiedError("A generator breaks a row in exact arithmetic: please report this as a bug.")
 
 
-def _slack(rows: Rows, tops: Array, bottoms: Array | None) -> Array:
-    """bottoms * rhs - tops @ row for each generator and row, exactly; sparse where the numbers fit."""
-    data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
-    entries = int(np.diff(rows.matrix.indptr).max(initial=1))
-    points = largest(tops) + (1 if bottoms is None else largest(bottoms))
-    bound = points * (1 + entries * largest(data) + largest(rhs))
-    kind = np.int64 if bound < INT64_SAFE else object
-    values = np.zeros((len(tops), len(rows)), dtype=kind)
-    tops, data, rhs = tops.astype(kind), data.astype(kind), rhs.astype(kind)
-    if bottoms is not None:
-        values += bottoms.astype(kind)[:, None] * rhs
-    if not len(rows):
-        return values
-    if kind is np.int64:
-        matrix = type(rows.matrix)((data, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
-        return values - (matrix @ tops.T).T
-    for i in range(len(rows)):
-        part = slice(rows.matrix.indptr[i], rows.matrix.indptr[i + 1])
-        values[:, i] -= tops[:, rows.matrix.indices[part]].dot(data[part])
-    return values
+def _values(rows: Rows, data: Array, tops: Array) -> Array:
+    """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
+    m, d = rows.matrix.shape
+    entries = int(np.diff(rows.matrix.indptr).max())
+    bound = entries * largest(data) * largest(tops)
+    if len(tops) * m * d < FEW_PRODUCTS or 20 * entries > d or bound >= INT64_SAFE:
+        dense = np.zeros((m, d), dtype=data.dtype)
+        dense[rows.row_of_entry, rows.matrix.indices] = data
+        return product(tops, dense.T)
+    kind = short_kind(bound)
+    matrix = sp.csr_array((data.astype(kind), rows.matrix.indices, rows.matrix.indptr), shape=(m, d))
+    values: Array = matrix @ np.ascontiguousarray(tops.astype(kind).T)
+    return values.T
 
 
 def _check_feasible(P: Polyhedron, G: Generators) -> None:

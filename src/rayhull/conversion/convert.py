@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rayhull.polyhedron import Polyhedron
     from rayhull.structure import BlockGroup
 
+Found = Generators | ExactGenerators  # of a block: floats, or integers alone
+
 
 def convert(
     P: Polyhedron,
@@ -71,7 +73,7 @@ def convert(
 
 def _part(
     group: BlockGroup, limits: Limits, report: Report | None, number: int, count: int, engine: str, cache: bool
-) -> Generators:
+) -> Found:
     P = group.polyhedron
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
@@ -83,10 +85,10 @@ def _part(
     return block_generators(P, RaySource(engine, limits, tell, cache))
 
 
-def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]], limits: Limits) -> Generators:
+def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Found]], limits: Limits) -> Generators:
     """The product of the blocks: rays and lines unite, vertices combine."""
-    exact = all(g.exact is not None for _, g in parts)
-    count = math.prod(len(g.vertices) ** len(group.index) for group, g in parts)
+    exact = [(group.index, g) for group, g in parts if isinstance(g, ExactGenerators)]
+    count = math.prod(_vertices(g) ** len(group.index) for group, g in parts)
     directions = sum((len(g.rays) + len(g.lines)) * len(group.index) for group, g in parts)
     nbytes = (count + directions) * P.dim * 8 * (2 if exact else 1)
     if limits.max_generators is not None and count > limits.max_generators:
@@ -95,21 +97,24 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]], limits:
             f"(max_generators={limits.max_generators}). {ALTERNATIVES}"
         )
     limits.check(rays=count + directions, row=len(P.rows), rows=len(P.rows), nbytes=nbytes)
-    if not exact:
-        tables = [[(g.vertices, group.index) for group, g in parts]]
-        vertices = _combined(P.dim, tables[0])
-        rays = _placed(P.dim, [(g.rays, group.index) for group, g in parts])
-        lines = _placed(P.dim, [(g.lines, group.index) for group, g in parts])
-        return Generators(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
-    return Generators.from_exact(_assemble_exact(P, parts))
+    if len(exact) == len(parts):
+        return Generators.from_exact(_assemble_exact(P.dim, exact))
+    known = [(group.index, Generators.from_exact(g) if isinstance(g, ExactGenerators) else g) for group, g in parts]
+    vertices = _combined(P.dim, [(g.vertices, index) for index, g in known])
+    rays = _placed(P.dim, [(g.rays, index) for index, g in known])
+    lines = _placed(P.dim, [(g.lines, index) for index, g in known])
+    return Generators(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
 
 
-def _assemble_exact(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]]) -> ExactGenerators:
-    known = [(group.index, g.exact) for group, g in parts if g.exact is not None]
-    tops = _combined(P.dim, [(e.numerators, index) for index, e in known])
-    bottoms = _combined(P.dim, [(_wide(e.denominators, index), index) for index, e in known])
-    rays = _placed(P.dim, [(e.rays, index) for index, e in known])
-    lines = _placed(P.dim, [(e.lines, index) for index, e in known])
+def _vertices(g: Found) -> int:
+    return len(g.numerators if isinstance(g, ExactGenerators) else g.vertices)
+
+
+def _assemble_exact(dim: int, known: list[tuple[Array, ExactGenerators]]) -> ExactGenerators:
+    tops = _combined(dim, [(e.numerators, index) for index, e in known])
+    bottoms = _combined(dim, [(_wide(e.denominators, index), index) for index, e in known])
+    rays = _placed(dim, [(e.rays, index) for index, e in known])
+    lines = _placed(dim, [(e.lines, index) for index, e in known])
     if (bottoms == 1).all():
         common = np.ones(len(tops), np.int64)
     else:

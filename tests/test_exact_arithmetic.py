@@ -1,0 +1,95 @@
+"""Exact integers under the conversion: products, inverses, sorting and echelons against Python's integers."""
+
+import numpy as np
+import pytest
+
+from rayhull.echelon import echelon_edges
+from rayhull.elimination import _denominators, _fraction_free_inverse, _rounded_inverse, inverse
+from rayhull.exact import product, sort_rows, times
+from rayhull.rows import Rows
+
+
+@pytest.mark.parametrize("bits", [(3, 4), (20, 30), (31, 31), (36, 30), (60, 60), (62, 2)])
+@pytest.mark.parametrize("cancel", [False, True])
+def test_products_are_those_of_pythons_integers(bits, cancel):
+    rng = np.random.default_rng(sum(bits))
+    for _ in range(20):
+        left = rng.integers(-(2 ** bits[0]), 2 ** bits[0], (6, 5))
+        right = rng.integers(-(2 ** bits[1]), 2 ** bits[1], (5, 4))
+        if cancel:  # large terms, small sums
+            left = np.concatenate([left, left, left[:, :1] // 3], axis=1)
+            right = np.concatenate([right, -right, right[:1] // 5 % 7])
+        assert (product(left, right) == left.astype(object).dot(right.astype(object))).all()
+        assert (times(left[0, :4], right[0]) == left[0, :4].astype(object) * right[0].astype(object)).all()
+
+
+def test_sums_of_large_terms_that_cancel_stay_in_64_bits():
+    left, right = np.array([[2**40, 2**40, 3]]), np.array([[2**40], [-(2**40)], [5]])
+    assert product(left, right).tolist() == [[15]]
+    assert product(left, right).dtype == np.int64
+    assert product(left, np.abs(right)).tolist() == [[2**81 + 15]]
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 2**15, 2**31, 2**62])
+def test_rows_are_sorted_as_python_sorts_them(size):
+    rows = np.random.default_rng(0).integers(-size, size, (200, 3), endpoint=True)
+    rows[:100, 0] = size
+    rows[50:, 1] = -size
+    for some in (rows, rows.astype(object), rows.astype(float)):
+        assert some[sort_rows(some)].tolist() == sorted(some.tolist())
+
+
+def is_inverse(matrix, back, scales):
+    exact = matrix.astype(object).dot(back.astype(object))
+    common = np.gcd.reduce(np.concatenate([back, scales[None]]).astype(object), axis=0)
+    return (exact == np.diag(scales.astype(object))).all() and (scales > 0).all() and (common == 1).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 12])
+@pytest.mark.parametrize("size", [1, 9, 10**6, 10**12])
+def test_inverses_are_exact_and_each_column_has_its_least_denominator(n, size):
+    rng = np.random.default_rng(n)
+    for _ in range(5):
+        matrix = rng.integers(-size, size, (n, n), endpoint=True) + 2 * size * np.eye(n, dtype=int)
+        assert is_inverse(matrix, *inverse(matrix))
+        assert is_inverse(matrix, *_fraction_free_inverse(matrix))
+
+
+def test_triangular_inverses_are_exact_until_they_pass_64_bits():
+    for n in (5, 40, 200):
+        differences = np.eye(n, dtype=int) - 2 * np.eye(n, k=-1, dtype=int) + np.eye(n, k=-2, dtype=int)
+        powers = np.eye(n, dtype=int) - 3 * np.eye(n, k=-1, dtype=int)
+        for matrix in (differences, differences.T, -differences, powers, powers.T):
+            back, scales = inverse(matrix)
+            assert is_inverse(matrix, back, scales)
+
+
+def test_a_matrix_of_many_mixed_blocks_is_inverted_in_floats_and_proved():
+    rng = np.random.default_rng(0)
+    matrix = np.kron(np.eye(9, dtype=int), np.array([[7, 2], [-3, 11]]))  # det 83^9
+    for _ in range(40):
+        i, j = rng.choice(18, 2, replace=False)
+        matrix[:, i] += rng.choice([-1, 1]) * matrix[:, j]
+    found = _rounded_inverse(matrix)
+    assert found is not None
+    assert is_inverse(matrix, *found)
+    assert found[1].max() == 83
+    assert _denominators(np.array([[1 / 3, 0.5], [0.25, -1 / 7]])).tolist() == [12, 14]
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, -1], [1, -1, 0]], [[1, -2, 1, 0], [0, 1, -2, 1]], [[5, 0, -1, 0]]])
+def test_along_an_edge_of_an_echelon_one_row_falls_and_along_a_line_none(rows):
+    A, b = np.array(rows), np.arange(len(rows)) + 5
+    found = echelon_edges(Rows.read(A, b, None, ("A", "b")))
+    assert found is not None
+    edges, lines, offsets = found
+    order = [b.tolist().index(v) for v in offsets]
+    assert (A[order] @ edges.T == -np.eye(len(A))).all()
+    assert not (A @ lines.T).any()
+    assert np.linalg.matrix_rank(np.concatenate([edges, lines])) == A.shape[1]
+
+
+@pytest.mark.parametrize("rows", [[[1, 1], [2, 1]], [[1, 2]], [[10**30, 1]]])
+def test_rows_that_are_no_echelon_of_units_are_left_to_elimination(rows):
+    matrix = np.array(rows, dtype=object if 10**30 in rows[0] else int)
+    assert echelon_edges(Rows.read(matrix, None, None, ("A", "b"))) is None
