@@ -16,6 +16,8 @@ from rayhull.projection.plan import Given, Part
 from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Rhs
 from rayhull.projection.way import Way
 
+NOTHING = torch.empty(0)
+
 
 @dataclass(frozen=True, eq=False)
 class Info:
@@ -64,7 +66,7 @@ class Call:
         if not found.solved:
             self._solve_again(part, y, rhs, found)
         part.scatter(part.to_plain(found.z), out)
-        found.z = found.z[:0]  # not needed any more
+        found.z = NOTHING  # not needed any more
         return found
 
     def _solve_again(self, part: Part, y: Tensor, rhs: Rhs, found: Found) -> None:

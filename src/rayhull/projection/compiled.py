@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.dual import largest_eigenvalue
-from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
+from rayhull.projection.problem import Found, Problem, Rhs
 from rayhull.rows import Array
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
@@ -77,9 +77,9 @@ class Rows:
         rows = problem.rows
         count, d = rows.shape
         if rows.nnz > 0.25 * count * d:
-            stored = (problem.dense.ravel(), np.zeros(0, np.int64), np.arange(count + 1) * d)
+            stored = (problem.dense.ravel(), np.zeros(0, np.uint32), np.arange(count + 1) * d)
         else:
-            stored = (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+            stored = (rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64))
         few = count <= MOST_PRODUCTS
         self.rows = (*stored, (rows @ rows.T).toarray() if few else np.zeros((0, 0)))
         pattern = abs(rows)
@@ -109,9 +109,8 @@ class Rows:
         problem = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper)
         made = (lam, x, status, steps, residual)
         spread(lambda a, b: solve_range(a, b, problem, points, (active, state), made, how), n)
-        status = np.where(residual <= ACCEPT, SOLVED, np.where(status == EMPTY, EMPTY, UNSOLVED))
-        parts = (x, active, state, residual, steps, status)
-        return Found(*(torch.from_numpy(v).to(y.device) for v in parts))
+        found = (torch.from_numpy(v) for v in (x, active, state, residual, steps, status))
+        return Found(*(found if y.is_cpu else (v.to(y.device) for v in found)))
 
     def multipliers(self, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere."""

@@ -131,7 +131,7 @@ def _flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
         raise TypeError(f"points must be floating-point numbers, got {x.dtype}: call x.float() first.")
     batch = tuple(x.shape[: x.ndim - len(event)])
     flat = x.reshape(math.prod(batch), P.dim)
-    if not math.isfinite(float(flat.detach().sum())):  # one cheap pass; the careful look only if it fails
+    if _looks_infinite(flat):
         bad = (~flat.isfinite()).any(1).nonzero()[:, 0].tolist()
         if bad:
             raise ValueError(f"points must be finite, got NaN or infinity in sample {bad[0]} ({len(bad)} in all).")
@@ -154,11 +154,17 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
             f"{name} must have shape {event} or {(*batch, *event)} for points of batch shape {batch}, "
             f"got {tuple(side.shape)}."
         )
-    if bool(side.isnan().any()) or (name in ("b", "b_eq") and not bool(side.isfinite().all())):
+    bad = torch.isnan if name in ("lower", "upper") else lambda v: ~v.isfinite()  # bounds may be infinite
+    if _looks_infinite(side) and bool(bad(side).any()):
         raise ValueError(f"{name} must hold numbers, got NaN or infinity.")
     if all(size == 1 for size in lead):
         return side.reshape(1, length)
     return side.expand(*batch, *event).reshape(math.prod(batch), length)
+
+
+def _looks_infinite(values: Tensor) -> bool:
+    """One cheap pass over the values; a careful look is needed only if their sum is not finite."""
+    return not math.isfinite(float(values.detach().sum()))
 
 
 def _broadcasts(lead: tuple[int, ...], batch: tuple[int, ...]) -> bool:

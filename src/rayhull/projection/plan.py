@@ -51,6 +51,7 @@ class Part:
     def __init__(self, way: Way, index: Array, inequalities: Array, equalities: Array) -> None:
         self.way = way
         self.index = torch.as_tensor(np.ascontiguousarray(index))  # (count, size)
+        self.places = self.index.reshape(-1)
         self.inequalities = torch.as_tensor(inequalities)  # (count, m) among P.inequalities
         self.equalities = torch.as_tensor(equalities)  # (count, M - m) among P.equalities
         problem = way.problem
@@ -65,15 +66,16 @@ class Part:
 
     def gather(self, v: Tensor) -> Tensor:
         """Shape: (n, D) → (n · count, size) in float64."""
-        picked = v if self.whole and v.shape[1] == self.index.shape[1] else v[:, self.index.to(v.device)]
-        return picked.reshape(len(v) * self.count, -1).to(torch.float64)
+        if not (self.whole and v.shape[1] == self.index.shape[1]):
+            v = v.index_select(1, self.places.to(v.device)).reshape(v.shape[0] * self.count, -1)
+        return v if v.dtype == torch.float64 else v.to(torch.float64)
 
     def scatter(self, block: Tensor, out: Tensor) -> None:
         """Write (n · count, size) to its places in (n, D)."""
         if self.whole and out.shape[1] == self.index.shape[1]:
             out.copy_(block)
             return
-        out[:, self.index.to(out.device)] = block.reshape(len(out), self.count, -1).to(out.dtype)
+        out.index_copy_(1, self.places.to(out.device), block.reshape(out.shape[0], -1).to(out.dtype))
 
     def to_standard(self, v: Tensor) -> Tensor:
         return v if self.root is None else v * self.root.to(v.device)
@@ -94,21 +96,17 @@ class Part:
         )
         c = own.c
         if given.b is not None or given.b_eq is not None:
-            sides = [
-                own.c[:, columns].expand(n * self.count, -1)
-                if value is None
-                else value.expand(n, -1)[:, rows.to(device)].reshape(n * self.count, -1).double() / norms.to(device)
-                for value, rows, columns, norms in self._sides(given)
-            ]
-            c = torch.cat(sides, dim=1)
+            c, m = own.c.repeat(n * self.count, 1), self.way.problem.m
+            norms = self.norms.to(device)
+            if given.b is not None:
+                c[:, :m] = self._of_blocks(given.b, self.inequalities, n) / norms[:m]
+            if given.b_eq is not None:
+                c[:, m:] = self._of_blocks(given.b_eq, self.equalities, n) / norms[m:]
         return Rhs(c, lower, upper)
 
-    def _sides(self, given: Given) -> tuple[tuple[Tensor | None, Tensor, slice, Tensor], ...]:
-        m = self.way.problem.m
-        return (
-            (given.b, self.inequalities, slice(None, m), self.norms[:m]),
-            (given.b_eq, self.equalities, slice(m, None), self.norms[m:]),
-        )
+    def _of_blocks(self, side: Tensor, rows: Tensor, n: int) -> Tensor:
+        """A right-hand side at the rows of each block. Shape: (1 or n, all rows) → (n · count, rows of a block)."""
+        return side.expand(n, -1).index_select(1, rows.reshape(-1).to(side.device)).reshape(n * self.count, -1)
 
 
 def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto") -> list[Part]:

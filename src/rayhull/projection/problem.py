@@ -85,6 +85,11 @@ class Rhs:
         c, lower, upper = (np.ascontiguousarray(v.cpu().numpy()) for v in (self.c, self.lower, self.upper))
         return c, lower, upper
 
+    @cached_property
+    def unbounded(self) -> bool:
+        """Whether there is no finite bound."""
+        return bool(np.isinf(self.arrays[1]).all() and np.isinf(self.arrays[2]).all())
+
     def take(self, samples: Tensor) -> Rhs:
         return Rhs(*(v if len(v) == 1 else v[samples] for v in (self.c, self.lower, self.upper)))
 

@@ -1,7 +1,7 @@
 """Products with rows that are dense or sparse: what the two active-set methods share.
 
-Rows are a tuple (data, indices, indptr, products). Dense rows have no indices and their data one after another;
-products are all row · row (M, M), or empty where there are too many.
+Rows are a tuple (data, indices, indptr, products), the indices unsigned. Dense rows have no indices and their data one
+after another; products are all row · row (M, M), or empty where there are too many.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ TINY = 1e-14  # a pivot this small against its diagonal: the row depends on thos
 
 
 @njit(inline="always")
+def span(start, stop):  # type: ignore[no-untyped-def]
+    """range(start, stop) in unsigned numbers: no index can count from the end, so the loop is vectorised."""
+    return range(np.uint64(start), np.uint64(stop))
+
+
+@njit(inline="always")
 def row_dot(rows, i, x):  # type: ignore[no-untyped-def]
     data, indices, indptr, _ = rows
-    total = 0.0
+    start, total = np.uint64(indptr[i]), 0.0
     if len(indices) == 0:
-        start, d = indptr[i], len(x)
-        for j in range(d):
-            total += data[start + j] * x[j]
+        for e in span(indptr[i], indptr[i + 1]):
+            total += data[e] * x[e - start]
     else:
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in span(indptr[i], indptr[i + 1]):
             total += data[e] * x[indices[e]]
     return total
 
@@ -35,12 +40,12 @@ def row_dot(rows, i, x):  # type: ignore[no-untyped-def]
 def add_row(rows, i, factor, x):  # type: ignore[no-untyped-def]
     """x += factor * row i."""
     data, indices, indptr, _ = rows
+    start = np.uint64(indptr[i])
     if len(indices) == 0:
-        start, d = indptr[i], len(x)
-        for j in range(d):
-            x[j] += factor * data[start + j]
+        for e in span(indptr[i], indptr[i + 1]):
+            x[e - start] += factor * data[e]
     else:
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in span(indptr[i], indptr[i + 1]):
             x[indices[e]] += factor * data[e]
 
 
@@ -49,7 +54,7 @@ def entry(rows, i, j):  # type: ignore[no-untyped-def]
     data, indices, indptr, _ = rows
     if len(indices) == 0:
         return data[indptr[i] + j]
-    for e in range(indptr[i], indptr[i + 1]):
+    for e in span(indptr[i], indptr[i + 1]):
         if indices[e] == j:
             return data[e]
     return 0.0
@@ -75,12 +80,12 @@ def _sparse_gram(rows, chosen, k, state, first, H, v):  # type: ignore[no-untype
     v[:] = 0.0
     for a in range(k):
         i = chosen[a]
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in span(indptr[i], indptr[i + 1]):
             j = indices[e]
             v[j] = data[e] if state[j] == 0 else 0.0
         for b in range(first[a], a + 1):
             H[a, b] = row_dot(rows, chosen[b], v)
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in span(indptr[i], indptr[i + 1]):
             v[indices[e]] = 0.0
 
 
@@ -132,7 +137,7 @@ def factorise(H, first, k):  # type: ignore[no-untyped-def]
             p = H[i, j]
             if j + 1 < i and first[j] <= start and first[j + 1] <= start:  # two columns at once
                 q = H[i, j + 1]
-                for e in range(start, j):
+                for e in span(start, j):
                     p -= H[i, e] * H[j, e]
                     q -= H[i, e] * H[j + 1, e]
                 p *= inverse[j]
@@ -140,12 +145,12 @@ def factorise(H, first, k):  # type: ignore[no-untyped-def]
                 H[i, j] = p
                 j += 2
             else:
-                for e in range(max(start, first[j]), j):
+                for e in span(max(start, first[j]), j):
                     p -= H[i, e] * H[j, e]
                 H[i, j] = p * inverse[j]
                 j += 1
         total = diagonal
-        for e in range(start, i):
+        for e in span(start, i):
             total -= H[i, e] * H[i, e]
         if total > TINY * max(diagonal, TINY):
             H[i, i] = total**0.5
@@ -160,7 +165,7 @@ def factorise(H, first, k):  # type: ignore[no-untyped-def]
 def solve_lower(H, first, k, r):  # type: ignore[no-untyped-def]
     for i in range(k):
         total = r[i]
-        for e in range(first[i], i):
+        for e in span(first[i], i):
             total -= H[i, e] * r[e]
         r[i] = total / H[i, i]
 
@@ -170,5 +175,5 @@ def solve_upper(H, first, k, r):  # type: ignore[no-untyped-def]
     for i in range(k - 1, -1, -1):
         value = r[i] / H[i, i]
         r[i] = value
-        for e in range(first[i], i):
+        for e in span(first[i], i):
             r[e] -= H[i, e] * value
