@@ -43,7 +43,7 @@ def demo() -> Iterator[Job]:
         epochs = 1 if method == "optimum" else 12
         yield _job("projection", ProjectionSettings(method=method, epochs=epochs, **small), 8)
     for method in ("unconstrained", "ttp", "paper", "constrained"):
-        settings = VaeSettings(method=method, epochs=12, **{**small, "learning_rate": 1e-3, "box_delay": 6})
+        settings = VaeSettings(method=method, epochs=12, free_epochs=9, **{**small, "learning_rate": 1e-3})
         yield _job("vae", settings, 15)
     brief = TimingSettings(5000, repeats=10, solver_repeats=1, dataset="mnist-small", compiled=False)
     yield Job("timing", "all/seed-0", brief, 30)

@@ -32,7 +32,8 @@ class TrainingSettings:
     )
     dataset: str = _option("mnist", "mnist, fashion-mnist, or mnist-small (ships with the repository)")
     samples: int | None = _option(None, "train on the first so many samples only")
-    box_delay: int = _option(0, "epochs before the box is added in training (methods paper, constrained)")
+    box_delay: int = _option(0, "epochs before the box is added in training (method paper)")
+    free_epochs: int = _option(0, "epochs in training before the set is imposed at all (method constrained)")
     precision: str = _option("32-true", "of the arithmetic: 32-true, bf16-mixed or 16-mixed")
     penalty_weight: float = _option(
         10.0, "weight of the violation in the loss (penalty), rate of the multipliers (lagrangian)"
@@ -46,8 +47,9 @@ class TrainingSettings:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} must be positive, got {getattr(self, name)}.")
-        if self.box_delay < 0:
-            raise SettingsError(f"box_delay counts epochs and must be at least 0, got {self.box_delay}.")
+        for name in ("box_delay", "free_epochs"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} counts epochs and must be at least 0, got {getattr(self, name)}.")
         if self.samples is not None and self.samples < self.batch_size:
             raise SettingsError(f"samples ({self.samples}) must fill at least one batch ({self.batch_size}).")
 
@@ -57,7 +59,7 @@ class ProjectionSettings(TrainingSettings):
     """Learned projection: one FC layer learns to move an image into the set (figures 3 and 4)."""
 
     epochs: int = _option(500, "passes over the training set")
-    box_delay: int = _option(25, "epochs before the box is added in training (methods paper, constrained)")
+    box_delay: int = _option(25, "epochs before the box is added in training (method paper)")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class VaeSettings(TrainingSettings):
 
     epochs: int = _option(200, "passes over the training set")
     batch_size: int = _option(64, "samples to a step, over all processes together")
-    box_delay: int = _option(100, "epochs before the box is added in training (methods paper, constrained)")
+    box_delay: int = _option(100, "epochs before the box is added in training (method paper)")
+    free_epochs: int = _option(160, "epochs in training before the set is imposed at all (method constrained)")
     hidden: int = _option(256, "width of the hidden layers")
     latent: int = _option(2, "dimension of the latent space")
 

@@ -61,10 +61,10 @@ def test_an_identity_start_begins_within_one_percent_of_the_optimum(images):
         assert task.evaluate()["val_loss"] == pytest.approx(0.3582, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["paper", "constrained"])
-def test_a_delayed_box_waits_in_training_and_holds_at_evaluation(name):
+@pytest.mark.parametrize(("name", "delay"), [("paper", "box_delay"), ("constrained", "free_epochs")])
+def test_what_is_delayed_waits_in_training_and_holds_at_evaluation(name, delay):
     torch.manual_seed(0)
-    method = methods.build(name, 784, P, ProjectionSettings(method=name, box_delay=2))
+    method = methods.build(name, 784, P, ProjectionSettings(method=name, **{delay: 2}))
     torch.nn.init.normal_(method.layer.linear.weight)
     features = torch.randn(64, 784)
     method.epoch_begins(2)

@@ -100,6 +100,7 @@ def test_every_point_can_be_reached(name: str, method: str) -> None:
     into = rh.MapInto(P, method=method, dtype=torch.float64)
     if into.identity_inside:
         assert torch.allclose(into(into.coefficients_of(target)), target, atol=1e-9)
+        assert torch.allclose(into.point_of(into.coefficients_of(-target)), -target, atol=1e-9)
         return
     if method == "auto":
         x = rh.MapInto(P, nonnegative="abs", dtype=torch.float64)(by_nnls(into, target))

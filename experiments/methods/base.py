@@ -44,8 +44,6 @@ class Method(nn.Module):
     def __init__(self, in_features: int, P: Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__()
         self.P = P
-        self.box_delay: int = settings.box_delay
-        self.box_in_training = True
 
     def forward(self, features: Tensor) -> Tensor:
         """The activations that the loss sees."""
@@ -60,9 +58,7 @@ class Method(nn.Module):
         return x
 
     def epoch_begins(self, epoch: int) -> None:
-        """Called before each epoch, counted from 1. ``box_delay`` is for the methods that meet the box by a step of its
-        own; at evaluation the box always holds, as in the paper's code, so that losses compare like with like."""
-        self.box_in_training = epoch > self.box_delay
+        """Called before each epoch, counted from 1."""
 
 
 def free_layer(in_features: int, P: Polyhedron, squash: bool = False, batch_norm: bool = False) -> nn.Sequential:

@@ -30,7 +30,7 @@ def calm(batch_norm: nn.BatchNorm1d) -> None:
 
 
 class Constrained(Method):
-    """BatchNorm, FC, the map into the set; the box is off in training for the first ``box_delay`` epochs.
+    """BatchNorm, FC, the map into the set; in training u itself for the first ``free_epochs``.
 
     Outputs are inside up to float32 rounding in training; evaluation uses the same weights with ``strict=True``, so
     that every output is inside in rational arithmetic. With ``start = identity`` there is no BatchNorm, and u is the
@@ -49,14 +49,18 @@ class Constrained(Method):
             calm(self.layer.batch_norm)
         if identity:
             self._start_with_features_as_u()
+        self.free_epochs = settings.free_epochs
+        self.free = False
         self.strict = rh.Constrained(in_features, P, batch_norm=normalised, strict=True)
         self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
 
     def forward(self, features: Tensor) -> Tensor:
         if not self.training:
             return self.strict(features)
-        self.layer.shrinking = self.box_in_training
-        return self.layer(features)
+        return self.layer.free(features) if self.free else self.layer(features)
+
+    def epoch_begins(self, epoch: int) -> None:
+        self.free = epoch <= self.free_epochs
 
     @torch.no_grad()
     def _start_with_features_as_u(self) -> None:

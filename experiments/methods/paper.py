@@ -11,7 +11,11 @@ from experiments.methods.base import Method
 
 
 class Paper(Method):
-    """The box is off in training for the first ``box_delay`` epochs."""
+    """The box is off in training for the first ``box_delay`` epochs; at evaluation it always holds, as in their code.
+
+    So the validation loss of every epoch is that of points inside the set, and the plateau schedule compares like with
+    like.
+    """
 
     name = "paper"
     needs_stem = True
@@ -19,6 +23,11 @@ class Paper(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         self.layer = rh.paper_layer(in_features, P)
+        self.box_delay = settings.box_delay
+        self.box_in_training = True
+
+    def epoch_begins(self, epoch: int) -> None:
+        self.box_in_training = epoch > self.box_delay
 
     def forward(self, features: Tensor) -> Tensor:
         self.layer.shrinking = self.box_in_training or not self.training

@@ -14,6 +14,7 @@ _NAMED = (
     "shape",
     "dimension",
     "box_delay",
+    "free_epochs",
     "start",
     "learning_rate",
     "schedule",
@@ -23,6 +24,7 @@ _NAMED = (
 )
 _PHRASE = {
     "box_delay": lambda v: "box from the start" if v == 0 else f"box after {v} epochs",
+    "free_epochs": lambda v: "set from the start" if v == 0 else f"free for {v} epochs",
     "start": lambda v: f"{v} start",
     "learning_rate": lambda v: f"rate {v:g}",
     "epochs": lambda v: f"{v} epochs",

@@ -84,6 +84,13 @@ class Constrained(nn.Module):
             coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True).to(coefficients.dtype)
         return self.map(coefficients, **of_sample)
 
+    def free(self, features: Tensor) -> Tensor:
+        """The point before it is moved into the set, inside or not: for a training that begins without the set.
+
+        Ways in that are the identity inside have one; see :meth:`rayhull.MapInto.point_of`.
+        """
+        return self.map.point_of(self.linear(self._normalised(features)))
+
     def _normalised(self, features: Tensor) -> Tensor:
         if self.batch_norm is None:
             return features

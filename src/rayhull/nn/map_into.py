@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -179,15 +179,34 @@ class MapInto(nn.Module):
 
         Shape: (\\*, event shape) → (\\*, coefficients)
         """
+        flat = self.to_event_order.inverse_of(x)
+        return torch.cat([(x * part.sign - part.base).flatten(-2) for part, x in self._split(flat)], -1)
+
+    def point_of(self, c: Tensor) -> Tensor:
+        """The point whose coefficients are c, with nothing imposed: inside the set it is what comes out.
+
+        Undoes ``coefficients_of``. Shape: (\\*, coefficients) → (\\*, event shape)
+
+        Examples:
+            >>> import torch, rayhull as rh
+            >>> into = rh.MapInto(rh.monotone(2))
+            >>> c = torch.tensor([3.0, 1.0])
+            >>> into.point_of(c), into(c)
+            (tensor([3., 1.]), tensor([2., 2.]))
+        """
+        return self.to_event_order(
+            torch.cat([((c + part.base) * part.sign).flatten(-2) for part, c in self._split(c)], -1)
+        )
+
+    def _split(self, values: Tensor) -> Iterator[tuple[BlockMap, Tensor]]:
+        """Each kind of block with its own values, (\\*, count, size)."""
         if not self.identity_inside:
             raise ValueError(f"only ways in that are the identity inside have an inverse: {self.describe()}")
-        blocks = self.to_event_order.inverse_of(x)
-        parts, start = [], 0
+        start = 0
         for part in self.blocks():
-            own = blocks[..., start : start + part.count * part.size].reshape(*blocks.shape[:-1], part.count, part.size)
-            parts.append((own * part.sign - part.base).flatten(-2))
-            start += part.count * part.size
-        return torch.cat(parts, -1)
+            stop = start + part.count * part.size
+            yield part, values[..., start:stop].reshape(*values.shape[:-1], part.count, part.size)
+            start = stop
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
