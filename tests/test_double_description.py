@@ -82,6 +82,27 @@ def test_large_rows_through_the_trees_match_the_numpy_path(monkeypatch):
         assert np.array_equal(extreme_rays(C, compiled=True), extreme_rays(C, compiled=False))
 
 
+@pytest.mark.parametrize("few", [1 << 20, 60])  # all edges in one table, or a few at a time
+@pytest.mark.parametrize("rows", [random_rows(20, 9, 1), random_rows(70, 4, 2), in_basis_coordinates(metric_cone(6).A)])
+def test_edges_and_trees_find_each_adjacent_pair_once(rows, few, monkeypatch):
+    from rayhull.conversion import _edge_table, _pattern_tree, adjacency
+
+    monkeypatch.setattr(_edge_table, "MOST_EDGES", few)
+    monkeypatch.setattr(_edge_table, "PROBES", few)
+    C, k, rng = rows.astype(int), rows.shape[1], np.random.default_rng(0)
+    Y = extreme_rays(C, compiled=False)
+    sets = adjacency.packed(np.concatenate([Y == 0, Y @ C.T == 0], axis=1))
+    for _ in range(5):
+        height = Y @ rng.standard_normal(k) / Y.sum(axis=1)
+        side = height - np.median(height)
+        above, below = np.flatnonzero(side > 0), np.flatnonzero(side < 0)
+        found = [
+            np.concatenate(list(way.adjacent_pairs(sets, above, below, k - 2))).tolist()
+            for way in (adjacency, _edge_table, _pattern_tree)
+        ]
+        assert sorted(found[0]) == sorted(found[1]) == sorted(found[2])
+
+
 @PATHS
 def test_row_order_and_repeats_do_not_change_the_answer(compiled):
     C = random_rows(10, 6, 3)

@@ -23,18 +23,21 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     work = np.asarray(matrix % PRIME, dtype=np.int64)
     rows: list[int] = []
     columns: list[int] = []
-    for i in range(len(work)):
-        if len(rows) == work.shape[1]:
-            break
-        filled = np.flatnonzero(work[i])
+    i = -1
+    while len(rows) < work.shape[1] and i + 1 < len(work):
+        i += 1
+        filled = work[i].nonzero()[0]
         if not len(filled):
-            continue
+            left = work[i:].any(axis=1)
+            i += int(left.argmax())
+            if not left.any():
+                break
+            filled = work[i].nonzero()[0]
         pivot = int(filled[-1])
         values = work[i, filled] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
-        below = np.flatnonzero(work[i + 1 :, pivot]) + i + 1
+        below = work[i + 1 :, pivot].nonzero()[0][:, None] + i + 1
         if len(below):
-            patch = np.ix_(below, filled)
-            work[patch] = (work[patch] - work[below, pivot][:, None] * values) % PRIME
+            work[below, filled] = (work[below, filled] - work[below, pivot] * values) % PRIME
         rows.append(i)
         columns.append(pivot)
     return np.array(rows, np.int64), np.array(columns, np.int64)

@@ -23,7 +23,7 @@ import scipy.linalg
 from rayhull.echelon import echelon_edges
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import INT64_SAFE, contents, largest, narrow, primitive, product, sort_rows, times
+from rayhull.exact import INT64_SAFE, contents, narrow, primitive, product, sort_rows, times
 from rayhull.rows import Array, Rows
 from rayhull.structure import tied_columns
 
@@ -194,8 +194,8 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     common = contents(A)
     A = A if (common == 1).all() else narrow(A // common[:, None])
     order = sort_rows(A)[::-1]
-    sizes = [largest(row).bit_length() // 3 for row in A] if largest(A) > 3 else [0] * len(A)
-    order = order[np.argsort(np.array(sizes)[order], kind="stable")]
+    sizes = np.array([v.bit_length() // 3 for v in np.abs(A).max(axis=1).tolist()])
+    order = order[np.argsort(sizes[order], kind="stable")]
     new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
     keep = order
     if not new.all():

@@ -151,8 +151,10 @@ def _subset(P: Polyhedron, block: _Block, place: Array) -> Polyhedron:
     from rayhull.polyhedron import Polyhedron
 
     size = len(block.coordinates)
-    inequalities = P.inequalities.take(block.inequalities, place, size)
-    equalities = P.equalities.take(block.equalities, place, size)
+    inequalities, equalities = (
+        rows if size == P.dim and len(pick) == len(rows) else rows.take(pick, place, size)
+        for rows, pick in ((P.inequalities, block.inequalities), (P.equalities, block.equalities))
+    )
 
     def bound(values: Array | None) -> Any:
         part = None if values is None else values.ravel()[block.coordinates]

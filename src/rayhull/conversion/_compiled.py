@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rayhull.conversion import _runs, floats
+from rayhull.conversion._edge_table import adjacent_pairs
 from rayhull.conversion._kernels import make_rays
-from rayhull.conversion._pattern_tree import adjacent_pairs
 from rayhull.conversion._rank_kernel import all_extreme
 from rayhull.conversion.adjacency import Ints
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["adjacent_pairs", "advance", "all_extreme", "new_rays"]
 
 MOST_PAIRS, MOST_RAYS = 20_000, 4_000  # a row beyond either is not cheap: trees serve it better
+FIRST_ROOM = 1_000  # rays beside twice those there are: memory that is not written to costs nothing
 BUDGET = 20_000_000  # steps of a run between two looks at the clock: some 50 ms
 
 
 def advance(state: State, order: Ints, ray_limit: int, room: int = 0) -> tuple[State, int]:
     """Take rows while they are cheap; also says the room to call again with, or 0 to take the next row singly."""
     r, columns = state.S.shape
-    S, Z, E = _with_room(state, max(room, 2 * r + 64))
+    S, Z, E = _with_room(state, max(room, 2 * r + FIRST_ROOM))
     left = np.concatenate([np.zeros(state.k, np.int64), state.left])
     taken = state.taken.copy()
     work = (
         np.zeros((3, columns), np.int64),
         np.empty((MOST_PAIRS, 2), np.int64),
+        np.empty(MOST_RAYS, np.int64),
         np.empty(MOST_RAYS, np.int64),
     )
     sizes = np.array([r, columns, state.bits, 0])

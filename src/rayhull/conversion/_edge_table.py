@@ -1,7 +1,7 @@
 """Adjacent pairs of simple rays through a hash table: an edge is named by its zeros, so its two ends meet there.
 
-A ray with exactly k - 1 zeros is simple, and leaving out any one of them gives one of its edges. In general position all
-rays are simple; the others are left to trees.
+A ray with exactly k - 1 zeros is simple, and leaving out any one of them gives one of its edges. In general position
+all rays are simple; the others are left to trees.
 """
 
 from __future__ import annotations

@@ -95,6 +95,15 @@ def build_tree(sets: Any, members: Any) -> Any:
 
 
 @jit
+def is_simple(sets: Any, ray: int, need: int) -> bool:
+    """Whether the ray has k - 1 zeros and no more: then any k - 2 of them are an edge, and no third ray is on it."""
+    zeros = 0
+    for w in range(sets.shape[1]):
+        zeros += popcount(sets[ray, w])
+    return zeros == need + 1
+
+
+@jit
 def has_witness(shared: Any, i: int, j: int, sets: Any, members: Any, tree: Any, recent: Any) -> Any:
     """Is there a third ray with all the zeros that rays i and j share? Returns (yes, steps taken)."""
     words = len(shared)
@@ -177,8 +186,10 @@ def adjacent_chunk(
                             common += popcount(shared[w])
                         if common < need:
                             continue
-                        witness, cost = has_witness(shared, i, j, sets, every, every_tree, recent)
-                        steps += cost
+                        witness = False
+                        if not is_simple(sets, i, need) and not is_simple(sets, j, need):
+                            witness, cost = has_witness(shared, i, j, sets, every, every_tree, recent)
+                            steps += cost
                         if not witness:
                             found[count, 0], found[count, 1] = i, j
                             count += 1

@@ -12,7 +12,9 @@ from rayhull.conversion.rank import PRIME
 
 @jit
 def _inverse(x: int) -> int:
-    """x^(p - 2) modulo the prime p."""
+    """x^(p - 2) modulo the prime p; 1 and -1, the most frequent, are their own."""
+    if x == 1 or x == PRIME - 1:
+        return x
     out, exponent = 1, PRIME - 2
     while exponent:
         if exponent & 1:
@@ -33,7 +35,7 @@ def _reduced(M: Any, rank: int, s: int, column_of: Any) -> int:
     for c in range(s):
         if M[rank, c] != 0:
             scale = _inverse(M[rank, c])
-            for d in range(c, s):
+            for d in range(c, s if scale != 1 else c):
                 M[rank, d] = M[rank, d] * scale % PRIME
             return c
     return -1

@@ -11,6 +11,7 @@ import numpy as np
 
 from rayhull.conversion._jit import jit, popcount
 from rayhull.conversion._kernels import make_rays
+from rayhull.conversion._pattern_tree import is_simple
 from rayhull.conversion.floats import CLEAR_LEVEL
 
 DONE, EXPENSIVE, PAUSED, FULL, FAILED = 0, 1, 2, 3, 4
@@ -44,35 +45,47 @@ def _remove_column(S: Any, r: int, column: int, columns: int, left: Any, counts:
 
 
 @jit
-def _adjacent_pairs(S: Any, Z: Any, r: int, column: int, need: int, words: int, order: Any, pairs: Any) -> int:
+def _has_witness(Z: Any, r: int, i: int, j: int, words: int, order: Any) -> bool:
+    """Is there a third ray with all the zeros that rays i and j share?"""
+    shared = Z[i, 0] & Z[j, 0]
+    for t in range(r):
+        ray = order[t]
+        if shared & ~Z[ray, 0] != 0:
+            continue
+        inside = ray != i and ray != j
+        for w in range(1, words):
+            if Z[i, w] & Z[j, w] & ~Z[ray, w] != 0:
+                inside = False
+                break
+        if inside:  # tried earlier next time: neighbouring pairs often fall to the same ray
+            order[t], order[t // 2] = order[t // 2], ray
+            return True
+    return False
+
+
+@jit
+def _adjacent_pairs(
+    S: Any, Z: Any, r: int, column: int, need: int, words: int, order: Any, below: Any, pairs: Any
+) -> int:
     """All adjacent pairs across the row, each tried against every ray; returns their number."""
-    count = 0
+    count, most = 0, 0
     for i in range(r):
         order[i] = i
+        if S[i, column] < 0:
+            below[most] = i
+            most += 1
     for i in range(r):
         if S[i, column] <= 0:
             continue
-        for j in range(r):
-            if S[j, column] >= 0:
-                continue
+        simple = is_simple(Z, i, need)
+        for b in range(most):
+            j = below[b]
             common = 0
             for w in range(words):
                 common += popcount(Z[i, w] & Z[j, w])
             if common < need:
                 continue
-            adjacent = True
-            for t in range(r):
-                ray = order[t]
-                inside = ray != i and ray != j
-                for w in range(words):
-                    if Z[i, w] & Z[j, w] & ~Z[ray, w] != 0:
-                        inside = False
-                        break
-                if inside:  # tried earlier next time: neighbouring pairs often fall to the same ray
-                    order[t], order[t // 2] = order[t // 2], ray
-                    adjacent = False
-                    break
-            if adjacent:
+            if simple or is_simple(Z, j, need) or not _has_witness(Z, r, i, j, words, order):
                 pairs[count, 0], pairs[count, 1] = i, j
                 count += 1
     return count
@@ -120,15 +133,15 @@ def advance(
 
     Args:
         left, taken: row of each column from k on, and of each bit from k on.
-        work: counts (3, columns), pairs (most, 2) and order (most,), to write in: a row with more pairs or rays
-            than they hold is not cheap.
+        work: counts (3, columns), pairs (most, 2), order (most,) and below (most,), to write in: a row with more
+            pairs or rays than they hold is not cheap.
         sizes: rays, columns, bits, room wanted; read and written.
         ray_limit: stop when there are more rays than this.
 
     Returns:
         DONE, EXPENSIVE (the next row), PAUSED (budget or rays), FULL (no room) or FAILED (a ray cannot be made).
     """
-    counts, pairs, order = work
+    counts, pairs, order, below = work
     k, r, columns, bits = C.shape[1], sizes[0], sizes[1], sizes[2]
     for i in range(r):
         _count(S, E, i, k, columns, counts, 1)
@@ -145,7 +158,7 @@ def advance(
         if c < 0 or counts[0, c] * counts[1, c] > len(pairs) or r > len(order):
             status = EXPENSIVE
             break
-        new = _adjacent_pairs(S, Z, r, c, k - 2, (bits + 63) // 64, order, pairs) if counts[0, c] > 0 else 0
+        new = _adjacent_pairs(S, Z, r, c, k - 2, (bits + 63) // 64, order, below, pairs) if counts[0, c] > 0 else 0
         steps += counts[0, c] * counts[1, c] + new * r + (new + counts[1, c] + 1) * columns
         if r + new > len(S):
             status, sizes[3] = FULL, r + new

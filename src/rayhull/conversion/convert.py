@@ -116,11 +116,11 @@ def _assemble_exact(dim: int, known: list[tuple[Array, ExactGenerators]]) -> Exa
     rays = _placed(dim, [(e.rays, index) for index, e in known])
     lines = _placed(dim, [(e.lines, index) for index, e in known])
     if (bottoms == 1).all():
-        common = np.ones(len(tops), np.int64)
+        common, order = np.ones(len(tops), np.int64), sort_rows(tops)
     else:
         common = np.array([math.lcm(*set(row)) for row in bottoms.tolist()], dtype=object)
         tops = tops.astype(object) * (common[:, None] // bottoms.astype(object))
-    order = sort_rows(tops / common[:, None])
+        order = sort_rows(tops / common[:, None])
     return ExactGenerators(tops[order], common[order], rays[sort_rows(rays)], lines)
 
 

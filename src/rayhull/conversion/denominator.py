@@ -11,7 +11,10 @@ from __future__ import annotations
 from math import gcd
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+from rayhull.exact import INT64_SAFE, largest
 
 WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 
@@ -27,8 +30,12 @@ def common_denominator(C: NDArray[Any]) -> int:
     599000000
     """
     n, k = C.shape
-    if n < 2 or k < 2 or max(abs(int(C.min())), abs(int(C.max()))) < WORTHWHILE:
+    size = largest(C)
+    if n < 2 or k < 2 or size < WORTHWHILE:
         return 1
+    if 2 * size * size < INT64_SAFE:
+        minors = C[1:, :-1] * C[0, 1:] - C[1:, 1:] * C[0, :-1]
+        return max(int(np.gcd.reduce(minors, axis=None)), 1)
     rows = C.astype(object)
     reference = rows[0]
     divisor = 0

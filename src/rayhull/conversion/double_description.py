@@ -148,8 +148,9 @@ def _start(C: NDArray[Any]) -> State:
     E = np.zeros(k)
     S: NDArray[Any] = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
     if C.dtype != np.float64:
-        S = S.astype(object)
-        S[:, :k] *= common_denominator(C)
+        denominator = common_denominator(C)
+        S = S if denominator < SAFE else S.astype(object)
+        S[:, :k] *= denominator
         S = narrowed(primitive(S))
     else:
         E[:] = floats.UNCERTAINTY
