@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.errors import ResultsError
 from experiments.progress import Bar
 from experiments.results import Run
 from experiments.schedules import Schedule
@@ -56,7 +57,13 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
     schedule = Schedule(optimizer, settings.schedule, steps * settings.epochs)
     state = run.restore()
     if state is not None:
-        task.load_state_dict(state["task"])
+        try:
+            task.load_state_dict(state["task"])
+        except RuntimeError as error:
+            raise ResultsError(
+                f"the checkpoint in {run.folder} is of another network, perhaps of another version of this code: move "
+                f"it away, or give --name another folder. ({str(error).splitlines()[-1].strip()})"
+            ) from error
         optimizer.load_state_dict(state["optimizer"])
         schedule.load_state_dict(state["schedule"])
     done = 0 if state is None else state["epoch"]

@@ -211,6 +211,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
     assert "checkpoint.pt is damaged" in capsys.readouterr().err
 
 
+def test_a_checkpoint_of_another_network_is_named(tmp_path, capsys):
+    assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 0
+    folder = tmp_path / "projection" / "unconstrained" / "seed-0"
+    (folder / results.SUMMARY).unlink()
+    state = torch.load(folder / results.CHECKPOINT, weights_only=True)
+    state["task"].popitem()
+    torch.save(state, folder / results.CHECKPOINT)
+    assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 2
+    assert "of another network" in capsys.readouterr().err
+
+
 def test_a_damaged_line_in_the_middle_is_not_skipped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"epoch": 1}\n{"epo\n{"epoch": 3}\n')
