@@ -118,6 +118,13 @@ def contents(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return found
 
 
+def others(chosen: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """The numbers below ``count`` that are not chosen, ascending."""
+    left = np.ones(count, bool)
+    left[chosen] = False
+    return left.nonzero()[0]
+
+
 def sort_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The order that sorts the rows (integers or floats) lexicographically, ascending and stable."""
     if rows.dtype == object:

@@ -23,7 +23,7 @@ import scipy.linalg
 from rayhull.echelon import echelon_edges
 from rayhull.elimination import independent_rows, inverse
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import INT64_SAFE, contents, narrow, primitive, product, sort_rows, times
+from rayhull.exact import INT64_SAFE, contents, narrow, others, primitive, product, sort_rows, times
 from rayhull.rows import Array, Rows
 from rayhull.structure import tied_columns
 
@@ -134,12 +134,12 @@ def _exact_form(P: Polyhedron) -> SlackForm:
     A, b = _tightest(*P.rows.dense_integers())
     both = np.concatenate([E, A])
     rows, pivots = independent_rows(both)
-    chosen, rest = both[rows], np.setdiff1d(np.arange(len(both)), rows)
+    chosen, rest = both[rows], others(rows, len(both))
     back, scales = inverse(chosen[:, pivots])
     edges = np.zeros(chosen.shape, dtype=back.dtype)
     edges[:, pivots] = -back.T
     lines = _lines(chosen, pivots, edges, scales)
-    if product(both[rest], lines.T).any():
+    if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError(
             "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
         )
@@ -156,7 +156,7 @@ def _exact_form(P: Polyhedron) -> SlackForm:
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
     """Primitive directions along which no chosen row changes, one for each column that is no pivot."""
-    free = np.setdiff1d(np.arange(chosen.shape[1]), pivots)
+    free = others(pivots, chosen.shape[1])
     if not len(free):
         return edges[:0]
     lines, scale = combined(chosen[:, free].T, edges, scales)  # how the pivots follow a step along a free column
@@ -173,6 +173,8 @@ def _through(sums: Array, scales: Array, offsets: Array, chosen: Array) -> tuple
     else:
         factors = _common(np.where(sums != 0, scales, 1))
         G = times(sums, np.where(sums != 0, factors[:, None] // scales, 0))
+    if not offsets.any() and not chosen.any():  # a cone
+        return G, np.zeros(len(G), np.int64)
     return G, narrow(times(factors, offsets).astype(object) - product(G, chosen[:, None])[:, 0])
 
 

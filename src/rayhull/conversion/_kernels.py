@@ -15,6 +15,7 @@ from rayhull.conversion.floats import MOST_ZERO, REFRESH, SMALLEST_PIVOT, UNCERT
 ONE = np.uint64(1)
 EPS = 2.0**-52
 LIMIT = np.uint64(1 << 62)
+SHORT = 2.0**61  # whatever floats have rounded, it is less than 2^62
 
 
 @jit
@@ -45,11 +46,37 @@ def _content(S: Any, i: int, j: int, a: int, b: int, columns: int) -> Any:
 
 
 @jit
+def _ray_short(S: Any, i: int, j: int, a: int, b: int, columns: int, ray: Any) -> bool:
+    """ray = the primitive vector along a S_i + b S_j, if all are so short that no sum of products passes 62 bits."""
+    first, second = 0, 0
+    for t in range(columns):
+        first |= abs(S[i, t])
+        second |= abs(S[j, t])
+    if float(a) * float(first) + float(b) * float(second) >= SHORT:
+        return False
+    for t in range(columns):
+        ray[t] = a * S[i, t] + b * S[j, t]
+    g = ZERO
+    for t in range(columns):
+        entry = np.uint64(abs(ray[t]))
+        if g == ZERO or entry % g != ZERO:
+            g = gcd64(g, entry)
+            if g == ONE:
+                return True
+    divisor = np.int64(g)
+    for t in range(columns):
+        ray[t] //= divisor
+    return True
+
+
+@jit
 def _ray_exact(S: Any, i: int, j: int, column: int, columns: int, ray: Any) -> bool:
     """ray = the primitive vector on S_i and S_j with slack 0 in ``column``; False past 62 bits."""
     a, b = -S[j, column], S[i, column]
     g = np.int64(gcd64(np.uint64(a), np.uint64(b)))
     a, b = a // g, b // g
+    if _ray_short(S, i, j, a, b, columns, ray):
+        return True
     g_high, g_low = _content(S, i, j, a, b, columns)
     if g_high != ZERO or g_low >= LIMIT:
         return False

@@ -100,7 +100,7 @@ def _exact_kind(G: Array, g: Array) -> type:
 
 def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
     """Every vertex of the parts so far with every vertex of one more part."""
-    i, j = (a.ravel() for a in np.meshgrid(np.arange(len(t)), np.arange(len(s)), indexing="ij"))
+    i, j = np.repeat(np.arange(len(t)), len(s)), np.tile(np.arange(len(s)), len(t))
     if (s == 1).all() and (t == 1).all():
         points = y[i].astype(np.result_type(y, z))
         points[:, coordinates] = z[j]
