@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.dual import largest_eigenvalue
+from rayhull.projection.order import width
 from rayhull.projection.problem import Found, Problem, Rhs
 from rayhull.rows import Array
 
@@ -71,21 +72,18 @@ def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tens
 
 
 class Rows:
-    """The rows of a problem as the kernels want them: dense or sparse, and where each row first meets another."""
+    """The rows of a problem as the kernels want them, dense or sparse."""
 
     def __init__(self, problem: Problem) -> None:
         rows = problem.rows
         count, d = rows.shape
-        if rows.nnz > 0.25 * count * d:
+        if problem.is_dense:
             stored = (problem.dense.ravel(), np.zeros(0, np.uint32), np.arange(count + 1) * d)
         else:
             stored = (rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64))
         few = count <= MOST_PRODUCTS
         self.rows = (*stored, (rows @ rows.T).toarray() if few else np.zeros((0, 0)))
-        pattern = abs(rows)
-        self.overlap = _first_in_row(pattern @ pattern.T, count)
-        width = float((np.arange(count) - self.overlap).mean()) if count else 0.0
-        self.banded = width <= max(4.0, 0.05 * count)  # a step is cheap and a gradient tells little: no first guess
+        self.banded = width(rows) <= max(4.0, 0.05 * count)  # steps are cheap, gradients tell little: no first guess
         self.gradient_steps = 0 if self.banded else (40 if count >= MANY and len(stored[1]) == 0 else 20)
         self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
         self.problem = problem
@@ -106,7 +104,7 @@ class Rows:
         steps_first = min(self.gradient_steps, ALONE) if warm is None else 0
         how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
         c, lower, upper = rhs.arrays
-        problem = (self.rows, self.problem.lengths, self.overlap, c, self.problem.m, lower, upper)
+        problem = (self.rows, self.problem.lengths, c, self.problem.m, lower, upper)
         made = (lam, x, status, steps, residual)
         spread(lambda a, b: solve_range(a, b, problem, points, (active, state), made, how), n)
         found = (torch.from_numpy(v) for v in (x, active, state, residual, steps, status))
@@ -118,13 +116,5 @@ class Rows:
 
         w = np.zeros(q.shape)
         given: list[Any] = [np.ascontiguousarray(v.cpu().numpy()) for v in (q, active, state)]
-        spread(lambda a, b: multipliers_range(a, b, self.rows, self.overlap, *given, w), len(q))
+        spread(lambda a, b: multipliers_range(a, b, self.rows, *given, w), len(q))
         return torch.from_numpy(w).to(q.device)
-
-
-def _first_in_row(pattern: Any, count: int) -> Array:
-    """The first column of each row of a symmetric sparse matrix with a full diagonal."""
-    first = np.arange(count)
-    entries = pattern.tocoo()
-    np.minimum.at(first, entries.row, entries.col)
-    return first

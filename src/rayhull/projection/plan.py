@@ -14,6 +14,7 @@ from rayhull.projection.affine import Affine
 from rayhull.projection.bounds import Clamp
 from rayhull.projection.chain import Chain
 from rayhull.projection.generic import ActiveSet, DualNewton
+from rayhull.projection.order import narrow_order
 from rayhull.projection.orthogonal import Orthogonal
 from rayhull.projection.problem import Problem, Rhs
 from rayhull.projection.shift import ClippedShift
@@ -123,6 +124,9 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto") -> l
             problem = Problem.of(group.polyhedron, w)
             way = next(kind for kind in SOLVERS[solver] if kind.fits(problem))
             rows, rows_eq = stated[group.rows[members, :m]], stated_eq[group.equality_rows[members, :k]]
+            if way is ActiveSet:
+                order = narrow_order(problem)
+                problem, rows = problem.in_order(order), rows[:, order[:m]]
             parts.append(Part(way(problem), group.index[members], rows, rows_eq))
     return parts
 

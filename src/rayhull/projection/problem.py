@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,14 @@ class Problem:
     def lengths(self) -> Array:
         """‖row‖₁ (M,)."""
         return np.asarray(abs(self.rows).sum(1)).ravel()
+
+    @cached_property
+    def is_dense(self) -> bool:
+        return bool(self.rows.nnz > 0.25 * self.rows.shape[0] * self.rows.shape[1])
+
+    def in_order(self, order: Array) -> Problem:
+        """The same with its rows in another order."""
+        return replace(self, rows=sp.csr_array(self.rows[order]), rhs=self.rhs[order], norms=self.norms[order])
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ ROUNDS = 12  # fresh factorisations; the first nearly always is enough
 
 
 @njit(**OPTIONS)
-def exact(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, most, work):  # type: ignore[no-untyped-def]
+def exact(rows, lengths, c, m, lower, upper, y, active, state, lam, x, most, work):  # type: ignore[no-untyped-def]
     """Returns (status, steps); ``active`` and ``state`` are the guess to start from, and the answer."""
     v, mu = np.empty(len(y)), np.zeros(len(y))
     r, w = np.empty(len(c) + 1), np.empty(len(c) + 1)
@@ -30,7 +30,7 @@ def exact(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, 
     point = (active, state, lam, mu, x, work[2])
     steps = 0
     for _ in range(ROUNDS):
-        steps += settle(rows, overlap, c, m, lower, upper, y, active, state, lam, v, x, work)
+        steps += settle(rows, c, m, lower, upper, y, active, state, lam, v, x, work)
         k = _begin(work, active, state, v, x, mu)
         added = 0
         while steps < most:
@@ -66,12 +66,12 @@ def _is_rounding(lengths, c, y, x, p, gap):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def settle(rows, overlap, c, m, lower, upper, y, active, state, lam, v, x, work):  # type: ignore[no-untyped-def]
+def settle(rows, c, m, lower, upper, y, active, state, lam, v, x, work):  # type: ignore[no-untyped-def]
     """Drop what has a multiplier of the wrong sign until none is left: the nearest point of a subset of the rows."""
     rounds = 0
     while True:
         rounds += 1
-        dropped = solve_guess(rows, overlap, c, lower, upper, y, active, state, lam, v, x, work)
+        dropped = solve_guess(rows, c, lower, upper, y, active, state, lam, v, x, work)
         for i in range(m):
             if active[i] and lam[i] < 0.0:
                 active[i] = False

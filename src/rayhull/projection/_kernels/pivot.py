@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rayhull.projection._kernels.rows import OPTIONS, add_row, factorise, gram, row_dot, solve_lower, solve_upper
+from rayhull.projection._kernels.rows import OPTIONS, add_row, factorise, gram, row_dot, solve_lower, solve_upper, span
 
 PATIENCE = 4  # steps without fewer wrong guesses before single exchanges
 EPS = 2.2e-16
@@ -20,7 +20,8 @@ SLACK = 8 * EPS  # a row counts as violated beyond this, relative to its terms
 
 @njit(**OPTIONS)
 def workspace(count, d):  # type: ignore[no-untyped-def]
-    """H, gathered rows, chosen rows, their envelope, right-hand sides, a buffer, excesses, v: made once for a range."""
+    """Made once for a range: H, gathered rows, chosen rows, their envelope, right-hand sides, a buffer, excesses, v,
+    and the row that touches a coordinate first."""
     k = max(count, 1)
     return (
         np.empty((k, k)),
@@ -31,31 +32,38 @@ def workspace(count, d):  # type: ignore[no-untyped-def]
         np.empty(d),
         np.empty(k),
         np.empty(d),
-        np.empty(k + 1, np.int64),
+        np.empty(d, np.int64),
     )
 
 
 @njit(**OPTIONS)
-def choose(active, overlap, chosen, first, before):  # type: ignore[no-untyped-def]
-    """The active rows in order, and where the envelope of each begins among them."""
+def choose(rows, active, state, chosen, first, touched):  # type: ignore[no-untyped-def]
+    """The active rows in order, and where the envelope of each begins: at the first that shares a free coordinate."""
+    _, indices, indptr, _ = rows
     k = 0
+    touched[:] = len(active)  # the first chosen row that has this coordinate
     for i in range(len(active)):
-        before[i] = k
         if active[i]:
             chosen[k] = i
-            first[k] = before[overlap[i]]
+            first[k] = 0 if len(indices) == 0 else k
+            if len(indices) > 0:
+                for e in span(indptr[i], indptr[i + 1]):
+                    j = indices[e]
+                    if state[j] == 0:
+                        touched[j] = min(touched[j], k)
+                        first[k] = min(first[k], touched[j])
             k += 1
     return k
 
 
 @njit(**OPTIONS)
-def solve_guess(rows, overlap, c, lower, upper, y, active, state, lam, v, x, work):  # type: ignore[no-untyped-def]
+def solve_guess(rows, c, lower, upper, y, active, state, lam, v, x, work):  # type: ignore[no-untyped-def]
     """Multipliers and point for the guess: active rows met with equality, fixed coordinates at their bounds.
 
     Returns how many active rows depend on others; they are made inactive.
     """
-    H, free, chosen, first, buffer, before = work[0], work[1], work[2], work[3], work[5], work[8]
-    k = choose(active, overlap, chosen, first, before)
+    H, free, chosen, first, buffer, touched = work[0], work[1], work[2], work[3], work[5], work[8]
+    k = choose(rows, active, state, chosen, first, touched)
     for j in range(len(y)):
         x[j] = y[j] if state[j] == 0 else (upper[j] if state[j] > 0 else lower[j])
         v[j] = y[j]
@@ -108,7 +116,7 @@ def polish(rows, c, y, active, state, lam, v, x, work):  # type: ignore[no-untyp
 
 
 @njit(**OPTIONS)
-def pivot(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, most, lazy, work):  # type: ignore[no-untyped-def]
+def pivot(rows, lengths, c, m, lower, upper, y, active, state, lam, x, most, lazy, work):  # type: ignore[no-untyped-def]
     """Returns the number of steps, negative if it gave up; ``active`` and ``state`` hold the last guess.
 
     ``lazy`` leaves the bounds aside until the rows are right: on chains the bounds of a first guess mislead.
@@ -116,7 +124,7 @@ def pivot(rows, lengths, overlap, c, m, lower, upper, y, active, state, lam, x, 
     excess, v = work[6], work[7]
     fewest, stalled = len(y) + len(c) + 1, 0
     for step in range(1, most + 1):
-        dependent = solve_guess(rows, overlap, c, lower, upper, y, active, state, lam, v, x, work)
+        dependent = solve_guess(rows, c, lower, upper, y, active, state, lam, v, x, work)
         wrong, last = _wrong_bounds(lower, upper, v, x, state, lazy)
         wrong, last = _wrong_rows(rows, lengths, c, m, x, active, lam, excess, wrong, last)
         if wrong == 0 and dependent == 0:
