@@ -34,10 +34,12 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
                 break
             filled = work[i].nonzero()[0]
         pivot = int(filled[-1])
-        values = work[i, filled] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
-        below = work[i + 1 :, pivot].nonzero()[0][:, None] + i + 1
+        below = work[i + 1 :, pivot].nonzero()[0]
         if len(below):
-            work[below, filled] = (work[below, filled] - work[below, pivot] * values) % PRIME
+            below += i + 1
+            row = work[i] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
+            some = work[below]
+            work[below] = (some - some[:, pivot, None] * row) % PRIME
         rows.append(i)
         columns.append(pivot)
     return np.array(rows, np.int64), np.array(columns, np.int64)

@@ -127,11 +127,11 @@ def others(chosen: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
 
 def sort_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The order that sorts the rows (integers or floats) lexicographically, ascending and stable."""
+    if len(rows) < 2 or not rows.size:
+        return np.arange(len(rows))
     if rows.dtype == object:
         listed = rows.tolist()
         return np.array(sorted(range(len(rows)), key=listed.__getitem__), np.int64)
-    if not rows.size:
-        return np.arange(len(rows))
     # as big-endian bytes with the sign flipped, rows compare like strings: one sort instead of one for each column
     keys = np.ascontiguousarray(_float_keys(rows) if rows.dtype.kind == "f" else _integer_keys(rows))
     return np.argsort(keys.view(f"V{keys.dtype.itemsize * rows.shape[1]}").ravel(), kind="stable")

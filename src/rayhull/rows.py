@@ -112,8 +112,13 @@ class Rows:
         return Rows(matrix, rhs.astype(np.float64), _to_integers(data, indptr, rhs), names)
 
     @cached_property
+    def sizes(self) -> Array:
+        """How many coordinates each row mentions, (m,)."""
+        return np.diff(self.matrix.indptr)
+
+    @cached_property
     def row_of_entry(self) -> Array:
-        return np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
+        return np.repeat(np.arange(len(self)), self.sizes)
 
     def dense_integers(self) -> tuple[Array, Array]:
         """The integer rows (m, d) and right-hand sides (m,), dense. Only for blocks that fit in memory."""
@@ -138,8 +143,7 @@ class Rows:
 
     def without_zeros(self) -> Rows:
         """The rows that mention at least one coordinate."""
-        used = np.diff(self.matrix.indptr) > 0
-        return self if used.all() else self.take(np.flatnonzero(used))
+        return self if self.sizes.all() else self.take(np.flatnonzero(self.sizes))
 
     @staticmethod
     def stack(parts: Sequence[Rows]) -> Rows:

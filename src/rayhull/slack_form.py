@@ -82,6 +82,8 @@ class SlackForm:
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
+        if not y.any() and not self.offsets.any():  # the vertex of a cone
+            return np.zeros((len(y), self.edges.shape[1]), self.edges.dtype), np.ones(len(y), self.edges.dtype)
         every = np.arange(len(self.offsets))
         if not self.exact:
             weights = -t[:, None] * self.offsets

@@ -59,14 +59,17 @@ def _split(P: Polyhedron) -> Iterator[_Block]:
     A, E = P.inequalities, P.equalities
     rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
     labels = tied_columns(rows, np.concatenate([A.matrix.indices, E.matrix.indices]), P.dim)
+    used = [part.sizes.nonzero()[0] for part in (A, E)]
+    if not labels.any():
+        yield _Block(np.arange(P.dim), *used)
+        return
     _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))  # blocks in the order of their first coordinate
     of_coordinate = rank[labels]
     parts = [_by_label(of_coordinate, np.arange(P.dim), len(first))]
-    for matrix in (A.matrix, E.matrix):
-        used = np.flatnonzero(np.diff(matrix.indptr))
-        parts.append(_by_label(of_coordinate[matrix.indices[matrix.indptr[used]]], used, len(first)))
+    for matrix, pick in zip((A.matrix, E.matrix), used, strict=True):
+        parts.append(_by_label(of_coordinate[matrix.indices[matrix.indptr[pick]]], pick, len(first)))
     for coordinates, inequalities, equalities in zip(*parts, strict=True):
         yield _Block(coordinates, inequalities, equalities)
 
@@ -121,10 +124,10 @@ def _row_numbers(P: Polyhedron) -> tuple[Array, ...]:
         return numbers, start + int(mask.sum())
 
     low, high = P.lower_bounds, P.upper_bounds
-    stated, n = numbered(np.diff(P.inequalities.matrix.indptr) > 0, 0)
+    stated, n = numbered(P.inequalities.sizes > 0, 0)
     upper, n = numbered((high < np.inf) & (low < high), n)
     lower, _ = numbered((low > -np.inf) & (low < high), n)
-    stated_eq, n = numbered(np.diff(P.equalities.matrix.indptr) > 0, 0)
+    stated_eq, n = numbered(P.equalities.sizes > 0, 0)
     fixed, _ = numbered(low == high, n)
     return stated, upper, lower, stated_eq, fixed
 

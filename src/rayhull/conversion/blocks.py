@@ -143,7 +143,7 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
 def _values(rows: Rows, data: Array, tops: Array) -> Array:
     """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
     m, d = rows.matrix.shape
-    entries = int(np.diff(rows.matrix.indptr).max())
+    entries = int(rows.sizes.max())
     bound = entries * largest(data) * largest(tops)
     if len(tops) * m * d < FEW_PRODUCTS or 20 * entries > d or bound >= INT64_SAFE:
         dense = np.zeros((m, d), dtype=data.dtype)

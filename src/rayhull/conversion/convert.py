@@ -112,12 +112,12 @@ def _vertices(g: Found) -> int:
 
 def _assemble_exact(dim: int, known: list[tuple[Array, ExactGenerators]]) -> ExactGenerators:
     tops = _combined(dim, [(e.numerators, index) for index, e in known])
-    bottoms = _combined(dim, [(_wide(e.denominators, index), index) for index, e in known])
     rays = _placed(dim, [(e.rays, index) for index, e in known])
     lines = _placed(dim, [(e.lines, index) for index, e in known])
-    if (bottoms == 1).all():
+    if all((e.denominators == 1).all() for _, e in known):
         common, order = np.ones(len(tops), np.int64), sort_rows(tops)
     else:
+        bottoms = _combined(dim, [(_wide(e.denominators, index), index) for index, e in known])
         common = np.array([math.lcm(*set(row)) for row in bottoms.tolist()], dtype=object)
         tops = tops.astype(object) * (common[:, None] // bottoms.astype(object))
         order = sort_rows(tops / common[:, None])
@@ -131,6 +131,8 @@ def _wide(denominators: Array, index: Array) -> Array:
 def _combined(dim: int, tables: list[tuple[Array, Array]]) -> Array:
     """Every choice of one row from each block, put in place: (product of the counts, dim)."""
     blocks = [(table, places) for table, index in tables for places in index]
+    if len(blocks) == 1:
+        return blocks[0][0]  # its coordinates are all there are, in order
     total = math.prod(len(table) for table, _ in blocks)
     kinds = np.result_type(*(table.dtype for table, _ in blocks))
     out = np.empty((total, dim), dtype=kinds)
@@ -144,9 +146,9 @@ def _combined(dim: int, tables: list[tuple[Array, Array]]) -> Array:
 
 def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
     """Every row of each block in its place, zero elsewhere."""
-    kinds = np.result_type(*(table.dtype for table, _ in tables))
     if len(tables) == 1 and len(tables[0][1]) == 1:
-        return tables[0][0]  # one block: its coordinates are all there are, in order
+        return tables[0][0]
+    kinds = np.result_type(*(table.dtype for table, _ in tables))
     out = np.zeros((sum(len(table) * len(index) for table, index in tables), dim), dtype=kinds)
     start = 0
     for table, index in tables:
