@@ -186,6 +186,8 @@ def _to_integers(data: Array, indptr: Array, rhs: Array) -> tuple[Array, Array] 
     if entries is None or offsets is None:
         return None
     (num, den), (num_rhs, den_rhs) = entries, offsets
+    if data.dtype.kind in "iub" and rhs.dtype.kind in "iub":
+        return num, num_rhs
     scale = math.lcm(*{int(v) for v in np.unique(den)}, *{int(v) for v in np.unique(den_rhs)}, 1)
     if scale == 1:
         return num, num_rhs

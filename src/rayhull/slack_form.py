@@ -173,18 +173,18 @@ def _through(sums: Array, scales: Array, offsets: Array, chosen: Array) -> tuple
     if (scales == 1).all():
         G, factors = sums, np.ones(len(sums), np.int64)
     else:
-        factors = _common(np.where(sums != 0, scales, 1))
+        factors = _common(sums != 0, scales)
         G = times(sums, np.where(sums != 0, factors[:, None] // scales, 0))
     if not offsets.any() and not chosen.any():  # a cone
         return G, np.zeros(len(G), np.int64)
-    return G, narrow(times(factors, offsets).astype(object) - product(G, chosen[:, None])[:, 0])
+    return G, narrow(times(factors, offsets) - product(G, chosen[:, None])[:, 0])
 
 
-def _common(scales: Array) -> Array:
-    """The least common multiple of each row of positive integers."""
-    if math.lcm(*set(scales.ravel().tolist())) < INT64_SAFE:
-        return np.lcm.reduce(scales.astype(np.int64), axis=1, initial=1)
-    return narrow(np.array([math.lcm(*row) for row in scales.tolist()], dtype=object))
+def _common(used: Array, scales: Array) -> Array:
+    """The least common multiple of the scales that each row uses: (n, k + r), (k + r,) -> (n,)."""
+    if math.lcm(*scales.tolist()) < INT64_SAFE:
+        return np.lcm.reduce(np.where(used, scales, 1).astype(np.int64), axis=1, initial=1)
+    return narrow(np.array([math.lcm(*scales[row].tolist()) for row in used], dtype=object))
 
 
 def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
