@@ -223,6 +223,25 @@ def test_gradients_reach_every_right_hand_side() -> None:
     assert torch.autograd.gradgradcheck(lambda *v: f(*v) * v[0], inputs, eps=1e-7, atol=1e-5)
 
 
+def test_rows_that_are_put_in_another_order_keep_their_right_hand_sides() -> None:
+    rng = np.random.default_rng(8)
+    edges = [(i, j) for i in range(30) for j in range(i + 1, 30) if rng.random() < 0.08]
+    A = np.zeros((len(edges), 30))
+    A[np.arange(len(edges)), [i for i, _ in edges]], A[np.arange(len(edges)), [j for _, j in edges]] = 1, -1
+    P = rh.Polyhedron(A, np.zeros(len(edges)))
+    assert any((np.diff(part.inequalities.numpy()) != 1).any() for part in rh.Projection(P).projector.parts)
+    x, b = torch.tensor(rng.standard_normal((3, 30))), torch.tensor(rng.uniform(0, 0.5, (3, len(edges))))
+    torch.testing.assert_close(rh.project(P, x, b=b), rh.project(P, x, b=b, solver="daqp"), atol=1e-9, rtol=0)
+    inputs = (x[:1].requires_grad_(), b[:1].clone().requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, b: rh.project(P, x, b=b), inputs, eps=1e-7, atol=1e-5)
+
+
+def test_a_forward_derivative_is_refused_and_not_dropped() -> None:
+    x = torch.randn(2, 3)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="jvp"):
+        rh.project(rh.simplex(3), torch.autograd.forward_ad.make_dual(x, x))
+
+
 def test_one_side_for_all_samples_collects_their_gradients() -> None:
     P, x, sides = proxy()
     shared = sides["b"][:1].clone().requires_grad_()
@@ -281,6 +300,20 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
     monkeypatch.setattr("rayhull.projection.call._fallbacks", lambda way: [])
     with pytest.raises(UnverifiedError, match="sample 1"):
         module(x)
+
+
+def test_a_spoilt_residual_of_a_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    P, module = SETS["simplex"], rh.Projection(SETS["simplex"])
+    x = points(P)
+    z, shift = module(x), compiled.shift
+
+    def unconverged(*args):  # type: ignore[no-untyped-def]
+        shifts, residual, steps = shift(*args)
+        args[-1][1], residual[4] = 7.0, np.nan
+        return shifts, residual, steps
+
+    monkeypatch.setattr(compiled, "shift", unconverged)
+    torch.testing.assert_close(module(x), z, atol=1e-9, rtol=0)
 
 
 def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

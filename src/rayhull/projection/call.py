@@ -49,7 +49,7 @@ class Call:
 
     def run(self, x: Tensor, given: Given) -> Tensor:
         """Nearest points. Shape: (n, D) → (n, D)."""
-        n, out = len(x), _empty_like(x)
+        n, out = x.shape[0], _empty_like(x)
         for k, part in enumerate(self.parts):
             rhs = part.rhs(given, n, x.device)
             found = part.way.solve_in_place(x, part.index, rhs, out)

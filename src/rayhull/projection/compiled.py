@@ -85,6 +85,8 @@ class Rows:
         self.rows = (*stored, (rows @ rows.T).toarray() if few else np.zeros((0, 0)))
         self.banded = width(rows) <= max(4.0, 0.05 * count)  # steps are cheap, gradients tell little: no first guess
         self.gradient_steps = 0 if self.banded else (40 if count >= MANY and len(stored[1]) == 0 else 20)
+        plane = not problem.bounded and 2 * problem.m <= count  # most rows are met anyway: start from those
+        self.steps_alone = 0 if plane else min(self.gradient_steps, ALONE)
         self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
         self.problem = problem
 
@@ -92,7 +94,7 @@ class Rows:
         """Points by the active-set methods, each with its certificate."""
         from rayhull.projection._kernels.batch import solve_range
 
-        n, count, d = len(y), len(self.problem.rhs), self.problem.d
+        (n, d), count = y.shape, len(self.problem.rhs)
         x, lam = np.empty((n, d)), np.empty((n, count))
         status, steps, residual = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         if warm is None:
@@ -101,8 +103,7 @@ class Rows:
         else:
             active, state = (v.cpu().numpy().copy() for v in warm)
         points = np.ascontiguousarray(y.cpu().numpy())
-        steps_first = min(self.gradient_steps, ALONE) if warm is None else 0
-        how = (steps_first, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
+        how = (self.steps_alone if warm is None else 0, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
         c, lower, upper = rhs.arrays
         problem = (self.rows, self.problem.lengths, c, self.problem.m, lower, upper)
         made = (lam, x, status, steps, residual)

@@ -24,7 +24,7 @@ class ActiveSet(Way):
 
     def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
         rows = self.compiled_rows
-        if warm is None and len(y) >= BATCH and rows.gradient_steps:
+        if warm is None and y.shape[0] >= BATCH and rows.gradient_steps:
             warm = dual.guess(self, y, rhs, rows.gradient_steps, rows.step)
         found = rows.solve(y, rhs, warm)
         refuse_crossed(found, rhs)

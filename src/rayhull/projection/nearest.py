@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from rayhull.projection.call import Call, Info
 from rayhull.projection.function import Nearest
-from rayhull.projection.plan import plan
+from rayhull.projection.plan import Given, plan
 from rayhull.projection.problem import Found
 
 if TYPE_CHECKING:
@@ -45,9 +46,12 @@ class Projector:
         if warm is not None and len(warm[0].residual) != len(flat) * self.parts[0].count:
             warm = None  # other samples than last time
         call = Call(self.parts, self.infeasible, warm)
-        if not len(flat):
+        if not flat.shape[0]:
             return x.clone(), call
-        z: Tensor = Nearest.apply(call, flat, *sides)  # type: ignore[no-untyped-call]
+        if _has_derivatives(flat, *sides):
+            z: Tensor = Nearest.apply(call, flat, *sides)  # type: ignore[no-untyped-call]
+        else:
+            z = call.run(flat, Given(*sides))
         return z.reshape(x.shape), call
 
     def flat(self, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
@@ -160,6 +164,12 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
     if all(size == 1 for size in lead):
         return side.reshape(1, length)
     return side.expand(*batch, *event).reshape(math.prod(batch), length)
+
+
+def _has_derivatives(*values: Tensor | None) -> bool:
+    """Whether autograd follows one of them, backwards or forwards."""
+    tangent = (unpack_dual(v).tangent for v in values if v is not None)  # type: ignore[no-untyped-call]
+    return any(v is not None and v.requires_grad for v in values) or any(t is not None for t in tangent)
 
 
 def _looks_infinite(values: Tensor) -> bool:

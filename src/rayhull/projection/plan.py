@@ -52,18 +52,18 @@ class Part:
     def __init__(self, way: Way, index: Array, inequalities: Array, equalities: Array) -> None:
         self.way = way
         self.index = torch.as_tensor(np.ascontiguousarray(index))  # (count, size)
-        self.places = self.index.reshape(-1)
+        self.places, self.count = self.index.reshape(-1), len(index)
         self.inequalities = torch.as_tensor(inequalities)  # (count, m) among P.inequalities
         self.equalities = torch.as_tensor(equalities)  # (count, M - m) among P.equalities
         problem = way.problem
         self.root = None if problem.root is None else torch.as_tensor(problem.root)
         self.norms = torch.as_tensor(problem.norms)
+        self.sides = (  # places among all right-hand sides, norms, and columns among the rows of a block
+            (self.inequalities.reshape(-1), self.norms[: problem.m], slice(None, problem.m)),
+            (self.equalities.reshape(-1), self.norms[problem.m :], slice(problem.m, None)),
+        )
         self.whole = index.shape[0] == 1 and bool((index[0] == np.arange(index.size)).all())
         self._rhs: dict[torch.device, Rhs] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self.index)
 
     def gather(self, v: Tensor) -> Tensor:
         """Shape: (n, D) → (n · count, size) in float64."""
@@ -95,19 +95,12 @@ class Part:
             stated if value is None else self.to_standard(self.gather(value.expand(n, -1)))
             for value, stated in ((given.lower, own.lower), (given.upper, own.upper))
         )
-        c = own.c
-        if given.b is not None or given.b_eq is not None:
-            c, m = own.c.repeat(n * self.count, 1), self.way.problem.m
-            norms = self.norms.to(device)
-            if given.b is not None:
-                c[:, :m] = self._of_blocks(given.b, self.inequalities, n) / norms[:m]
-            if given.b_eq is not None:
-                c[:, m:] = self._of_blocks(given.b_eq, self.equalities, n) / norms[m:]
+        c = own.c if given.b is None and given.b_eq is None else own.c.repeat(n * self.count, 1)
+        for value, (places, norms, columns) in zip((given.b, given.b_eq), self.sides, strict=True):
+            if value is not None:
+                picked = value.expand(n, -1).index_select(1, places.to(device))
+                c[:, columns] = picked.reshape(n * self.count, -1) / norms.to(device)
         return Rhs(c, lower, upper)
-
-    def _of_blocks(self, side: Tensor, rows: Tensor, n: int) -> Tensor:
-        """A right-hand side at the rows of each block. Shape: (1 or n, all rows) → (n · count, rows of a block)."""
-        return side.expand(n, -1).index_select(1, rows.reshape(-1).to(side.device)).reshape(n * self.count, -1)
 
 
 def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto") -> list[Part]:

@@ -50,7 +50,7 @@ class Problem:
     def d(self) -> int:
         return len(self.lower)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())

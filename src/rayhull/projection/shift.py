@@ -55,7 +55,7 @@ class ClippedShift(Way):
         return self.places
 
     def _mark_empty(self, found: Found, rhs: Rhs) -> None:
-        if len(rhs.c) > 1 or len(rhs.lower) > 1 or len(rhs.upper) > 1:
+        if max(rhs.c.shape[0], rhs.lower.shape[0], rhs.upper.shape[0]) > 1:
             a = torch.as_tensor(self.problem.dense[0], device=rhs.c.device)
             found.status[_out_of_reach(a, rhs.c[:, 0], rhs, self.problem.m == 0)] = EMPTY
             refuse_crossed(found, rhs)
@@ -75,7 +75,6 @@ class ShiftFound(Found):
     ) -> None:
         self.way, self.x, self.index, self.rhs = way, x, index, rhs
         self.t, self.residual, self.steps = (torch.from_numpy(v) for v in (shifts, residual, steps))
-        self.certified = bool(residual.max() <= ACCEPT)
 
     @cached_property
     def status(self) -> Tensor:  # type: ignore[override]
@@ -83,7 +82,9 @@ class ShiftFound(Found):
 
     @property
     def solved(self) -> bool:
-        return self.certified if "status" not in vars(self) else super().solved
+        if "status" in vars(self):  # someone looked, and may have marked empty ones
+            return super().solved
+        return bool(self.residual.numpy().max() <= ACCEPT)
 
     @property
     def active(self) -> Tensor:  # type: ignore[override]

@@ -147,7 +147,7 @@ def is_empty(problem: Problem, c: Array, lower: Array, upper: Array) -> bool:
 
 def refuse_crossed(found: Found, rhs: Rhs) -> None:
     """Mark the samples whose lower bound is above their upper bound."""
-    if len(rhs.lower) > 1 or len(rhs.upper) > 1:
+    if rhs.lower.shape[0] > 1 or rhs.upper.shape[0] > 1:
         found.status[(rhs.lower > rhs.upper).any(1)] = EMPTY
 
 
