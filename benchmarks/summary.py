@@ -113,9 +113,9 @@ def summary() -> str:
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
         "interleaved runs on two cores of a shared machine: read the ratios.",
         conversion(),
-        "A gain below 1 means that another engine is faster: on sets of a few milliseconds, where splitting and "
-        "verifying cost more than converting, and on cyclic cones. cddlib's floats were wrong or gave up on some rows; "
-        "such answers do not count as best.",
+        "A gain below 1 means that another engine is faster: on sets of two or three milliseconds, where splitting and "
+        "verifying cost more than converting. cddlib's floats were wrong or gave up on some rows; such answers do not "
+        "count as best.",
         layer(SHORT + PEERS),
         floors(),
         projection(),
