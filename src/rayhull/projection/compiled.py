@@ -23,6 +23,7 @@ PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exac
 
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
+A_MILLISECOND = 1 << 18  # coordinates that a clipped shift goes through in that time: less is not worth a thread
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 
 
@@ -55,7 +56,7 @@ def shift(y: Tensor, index: Array, a: Array, rhs: Rhs, equality: bool, out: Tens
     n, blocks = y.shape[0], y.shape[0] * index.shape[0]
     shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
     given = (y.numpy(), index, a, *rhs.arrays, equality, out.numpy(), shifts, residual, steps)
-    spread(lambda start, stop: shift_range(start, stop, *given), n, least=max(1, 4096 // y.shape[1]))
+    spread(lambda start, stop: shift_range(start, stop, *given), n, least=max(1, A_MILLISECOND // y.shape[1]))
     return shifts, residual, steps
 
 
@@ -67,7 +68,7 @@ def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tens
     x, joined, state = np.empty((n, d)), np.empty((n, d - 1), bool), np.empty((n, d), np.int8)
     residual, status = np.empty(n), np.zeros(n, np.int64)
     given = [np.ascontiguousarray(v.numpy()) for v in (y, weights, lower, upper)]
-    spread(lambda a, b: pool_range(a, b, *given, x, joined, state, residual, status), n, least=64)
+    spread(lambda a, b: pool_range(a, b, *given, x, joined, state, residual, status), n, least=256)
     return tuple(torch.from_numpy(v) for v in (x, joined, state, residual, status))
 
 
