@@ -33,7 +33,7 @@ def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | 
             axes.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
     by_epoch.set_ylabel(label)
     handles, labels = by_epoch.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=2)
     return as_png(figure)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,5 +125,5 @@ def _ranked(groups: Sequence[Group]) -> list[Group]:
 
 
 def _narrow(label: str) -> str:
-    """A label that fits over a picture: a line for each part."""
-    return "\n".join(part.strip() for part in label.split(","))
+    """A label that fits over a picture: a line for each part, or two."""
+    return "\n".join(textwrap.fill(part.strip(), 13) for part in label.split(","))

@@ -34,12 +34,17 @@ def best(group: Group) -> np.ndarray:
 
 
 def trained(group: Group) -> str:
-    """Epochs done (of those asked for, where it was stopped), learning rate and schedule."""
+    """Epochs done (of those asked for, where it was stopped), learning rate, schedule, and what was delayed."""
     if group.method == "optimum":
         return "–"
     done, asked = group.curve("val_loss").shape[1], group.settings["epochs"]
     epochs = f"{done} epochs" if done == asked else f"{done} of {asked} epochs"
-    return f"{epochs}, {group.settings['learning_rate']:g}, {group.settings['schedule']}"
+    parts = [epochs, f"{group.settings['learning_rate']:g}", group.settings["schedule"]]
+    if group.method == "paper" and group.settings["box_delay"]:
+        parts.append(f"box after {group.settings['box_delay']}")
+    if group.method == "constrained" and group.settings["free_epochs"]:
+        parts.append(f"free for {group.settings['free_epochs']}")
+    return ", ".join(parts)
 
 
 def _small_gap(group: Group) -> str:
