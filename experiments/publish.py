@@ -76,7 +76,7 @@ def _both(values: np.ndarray) -> dict[str, float]:
 
 
 def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+    return float(f"{value:.9g}")  # more than the page shows, so that both round alike
 
 
 def _thinned(curves: np.ndarray) -> dict[str, list[float]]:
