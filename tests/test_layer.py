@@ -55,6 +55,16 @@ def test_rays_are_inside_too_and_a_set_without_an_apex_is_told_what_can_serve_it
         rh.Constrained(6, rh.simplex(4), method="rays")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_free_point_has_the_dtype_and_shape_of_a_point_of_the_set(strict: bool) -> None:
+    P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
+    layer, h = rh.Constrained(3, P, strict=strict), 10 * torch.randn(5, 3)
+    free = layer.free(h)
+    assert (free.dtype, free.shape) == (torch.float32, (5, 8, 8))
+    assert not P.contains(free).all()
+    assert layer.map.coefficients_of(free).dtype == torch.float32
+
+
 @pytest.mark.parametrize("name", ["monotone", "simplex", "concave in a box", "equalities and bounds", "random cone"])
 def test_projection_is_a_way_in(name: str) -> None:
     P = ZOO[name]()

@@ -180,7 +180,7 @@ class MapInto(nn.Module):
         Shape: (\\*, event shape) → (\\*, coefficients)
         """
         flat = self.to_event_order.inverse_of(x)
-        return torch.cat([(x * part.sign - part.base).flatten(-2) for part, x in self._split(flat)], -1)
+        return torch.cat([(v * part.sign - part.base).flatten(-2) for part, v in self._split(flat)], -1).to(x.dtype)
 
     def point_of(self, c: Tensor) -> Tensor:
         """The point whose coefficients are c, with nothing imposed: inside the set it is what comes out.
@@ -194,9 +194,8 @@ class MapInto(nn.Module):
             >>> into.point_of(c), into(c)
             (tensor([3., 1.]), tensor([2., 2.]))
         """
-        return self.to_event_order(
-            torch.cat([((c + part.base) * part.sign).flatten(-2) for part, c in self._split(c)], -1)
-        )
+        parts = [((v + part.base) * part.sign).flatten(-2) for part, v in self._split(c)]
+        return self.to_event_order(torch.cat(parts, -1).to(c.dtype))
 
     def _split(self, values: Tensor) -> Iterator[tuple[BlockMap, Tensor]]:
         """Each kind of block with its own values, (\\*, count, size)."""

@@ -1,0 +1,89 @@
+"""The nearest point with right-hand sides that depend on the sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.errors import EmptySetError
+
+
+def proxy() -> tuple[rh.Polyhedron, torch.Tensor, dict[str, torch.Tensor]]:
+    rng = np.random.default_rng(6)
+    A, E = rng.standard_normal((6, 10)), rng.standard_normal((4, 10))
+    P = rh.Polyhedron(A, np.ones(6), E, np.zeros(4), lower=-3, upper=3)
+    inside = rng.uniform(-1, 1, (5, 10))
+    sides = {"b": inside @ A.T + 0.5, "b_eq": inside @ E.T, "lower": inside - 2, "upper": inside + 1.5}
+    return P, torch.tensor(3 * rng.standard_normal((5, 10))), {k: torch.tensor(v) for k, v in sides.items()}
+
+
+def test_sample_wise_sides_give_what_each_set_alone_gives() -> None:
+    P, x, sides = proxy()
+    z = rh.project(P, x, **sides)
+    for n in range(len(x)):
+        b, b_eq, lower, upper = (sides[k][n].numpy() for k in ("b", "b_eq", "lower", "upper"))
+        alone = rh.Polyhedron(P.A, b, P.A_eq, b_eq, lower, upper)
+        torch.testing.assert_close(rh.project(alone, x[n]), z[n], atol=1e-11, rtol=0)
+
+
+def test_gradients_reach_every_right_hand_side() -> None:
+    P, x, sides = proxy()
+    names = list(sides)
+    inputs = [v[:2].clone().requires_grad_() for v in (x, *sides.values())]
+
+    def f(x: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+        return rh.project(P, x, **dict(zip(names, given, strict=True)))
+
+    assert torch.autograd.gradcheck(f, inputs, eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradgradcheck(lambda *v: f(*v) * v[0], inputs, eps=1e-7, atol=1e-5)
+
+
+def test_rows_that_are_put_in_another_order_keep_their_right_hand_sides() -> None:
+    rng = np.random.default_rng(8)
+    edges = [(i, j) for i in range(30) for j in range(i + 1, 30) if rng.random() < 0.08]
+    A = np.zeros((len(edges), 30))
+    A[np.arange(len(edges)), [i for i, _ in edges]], A[np.arange(len(edges)), [j for _, j in edges]] = 1, -1
+    P = rh.Polyhedron(A, np.zeros(len(edges)))
+    assert any((np.diff(part.inequalities.numpy()) != 1).any() for part in rh.Projection(P).projector.parts)
+    x, b = torch.tensor(rng.standard_normal((3, 30))), torch.tensor(rng.uniform(0, 0.5, (3, len(edges))))
+    torch.testing.assert_close(rh.project(P, x, b=b), rh.project(P, x, b=b, solver="daqp"), atol=1e-9, rtol=0)
+    inputs = (x[:1].requires_grad_(), b[:1].clone().requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, b: rh.project(P, x, b=b), inputs, eps=1e-7, atol=1e-5)
+
+
+def test_one_side_for_all_samples_collects_their_gradients() -> None:
+    P, x, sides = proxy()
+    shared = sides["b"][:1].clone().requires_grad_()
+    apart = sides["b"][:1].expand(5, -1).clone().requires_grad_()
+    given = {k: v[:1] for k, v in sides.items() if k != "b"}
+    rh.project(P, x, b=shared[0], **given).sum().backward()
+    rh.project(P, x, b=apart, **given).sum().backward()
+    torch.testing.assert_close(shared.grad[0], apart.grad.sum(0))
+
+
+@pytest.mark.parametrize(
+    "P", [rh.monotone(4) & rh.box(-1, 1), rh.simplex(4), rh.convex(5)], ids=["chain", "shift", "rows"]
+)
+def test_closed_forms_take_sample_wise_sides_too(P: rh.Polyhedron) -> None:
+    x = 2 * torch.randn(4, P.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    low, high = -torch.rand(4, P.dim).double() - 0.5, torch.rand(4, P.dim).double() + 0.5
+    z, same = (rh.project(P, x, lower=low, upper=high, solver=s) for s in ("auto", "daqp"))
+    torch.testing.assert_close(z, same, atol=1e-9, rtol=0)
+
+
+def test_contradictory_sides_name_their_samples_or_give_the_least_violation() -> None:
+    P = rh.Polyhedron([[1, 1], [-1, -1]], [1, 1])
+    x = torch.tensor([[2.0, 2], [3, 0], [0, 1]]).double()
+    b = torch.tensor([[1.0, 1], [-1, -1], [0, 0]]).double()  # the second asks x + y <= -1 and >= 1
+    with pytest.raises(EmptySetError, match="sample 1"):
+        rh.project(P, x, b=b)
+    z, info = rh.project(P, x, b=b, infeasible="least", return_info=True)
+    assert info.infeasible.tolist() == [False, True, False]
+    torch.testing.assert_close(z[1], torch.tensor([1.5, -1.5]).double(), atol=1e-5, rtol=0)  # both broken by 1
+    torch.testing.assert_close(z[0], torch.tensor([0.5, 0.5]).double())
+    with pytest.raises(EmptySetError, match="samples 0, 1, 2"):
+        rh.project(rh.simplex(2), x, lower=0.8)
+    with pytest.raises(EmptySetError, match="sample 0"):
+        rh.project(rh.box(-1, 1, 2), x[:1], lower=2.0)
