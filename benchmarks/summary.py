@@ -143,7 +143,8 @@ def summary() -> str:
         study(),
         decoders(),
         inference(),
-        "More on these studies: [docs/reproduction.md](docs/reproduction.md). Plots and every peer: [conversion](benchmarks/results/conversion.md), [layer](benchmarks/results/layer.md), "
+        "More on these studies: [docs/reproduction.md](docs/reproduction.md). Plots and every peer: "
+        "[conversion](benchmarks/results/conversion.md), [layer](benchmarks/results/layer.md), "
         "[projection](benchmarks/results/projection.md).",
     ]
     return "\n\n".join(parts) + "\n"
