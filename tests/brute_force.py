@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from rayhull import Polyhedron
-from rayhull.exact_membership import exact_integers
+from rayhull.sets.exact_membership import exact_integers
 
 
 def homogeneous_rows(P: Polyhedron) -> tuple[list[list[int]], list[list[int]]]:

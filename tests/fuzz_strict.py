@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.rows import Rows
+from rayhull.sets.rows import Rows
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayhull.conversion import combine, double_description, rank, verify
+from rayhull.conversion import combine, double_description, rank, verification
 from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.double_description import extreme_rays
 from rayhull.conversion.limits import Limits
@@ -245,7 +245,7 @@ def test_verification_refuses_what_is_not_an_answer():
     Y = extreme_rays(C)
     E = np.zeros(len(Y))
     for kernels in (None, double_description._kernels(True)):
-        assert len(verify.verified(C, Y, E, kernels)) == len(Y)
+        assert len(verification.verified(C, Y, E, kernels)) == len(Y)
         for wrong, word in [
             (np.concatenate([Y, Y[:1]]), "twice"),
             (np.concatenate([Y, Y[:1] + Y[1:2]]), "not extreme"),
@@ -253,7 +253,7 @@ def test_verification_refuses_what_is_not_an_answer():
             (np.concatenate([Y, np.eye(len(Y[0]), dtype=int)]), "breaks a row"),
         ]:
             with pytest.raises(UnverifiedError, match=word):
-                verify.verified(C, wrong, np.zeros(len(wrong)), kernels)
+                verification.verified(C, wrong, np.zeros(len(wrong)), kernels)
 
 
 @pytest.mark.parametrize("size", [3, 2**20, 2**40, 2**61, 2**90])
@@ -264,7 +264,7 @@ def test_verification_is_exact_for_any_integers(size):
     C[1::5] = C[::5] + np.array([0, 0, 1])
     product = Y @ C.T
     for kind in {object, np.int64 if abs(C).max() < 2**62 else object}:
-        high, low = verify._products(C.astype(kind), Y.astype(kind))
+        high, low = verification._products(C.astype(kind), Y.astype(kind))
         assert np.array_equal(high < 0, product < 0)
         assert np.array_equal((high == 0) & (low == 0), product == 0)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rayhull.echelon import echelon_edges
-from rayhull.elimination import _denominators, _fraction_free_inverse, _rounded_inverse, inverse
-from rayhull.exact import product, sort_rows, times
-from rayhull.rows import Rows
+from rayhull.conversion.echelon import echelon_edges
+from rayhull.exact.elimination import _denominators, _fraction_free_inverse, _rounded_inverse, inverse
+from rayhull.exact.numbers import product, sort_rows, times
+from rayhull.sets.rows import Rows
 
 
 @pytest.mark.parametrize("bits", [(3, 4), (20, 30), (31, 31), (36, 30), (60, 60), (62, 2)])

@@ -31,7 +31,7 @@ def test_samples_and_the_interior_point_are_inside(P):
 
 
 def test_interior_point_has_room_in_every_row_that_is_not_an_equality(P):
-    from rayhull.centre import centre
+    from rayhull.sets.centre import centre
 
     middle = centre(P)
     slack = P.rows.rhs - P.rows.matrix @ middle.point

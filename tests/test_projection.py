@@ -11,8 +11,9 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.projection import compiled, external, least_distance
+from rayhull.projection import compiled
 from rayhull.projection.problem import Problem
+from rayhull.projection.solvers import external, least_distance
 from tests.fuzz_projection import certify
 
 SEED = np.random.default_rng(0)
@@ -215,7 +216,7 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
     again, info = module(x, return_info=True)
     torch.testing.assert_close(again, z, atol=1e-9, rtol=0)
     assert info.fallback.tolist() == [False, True, False, False, False, False]
-    monkeypatch.setattr("rayhull.projection.call._fallbacks", lambda way: [])
+    monkeypatch.setattr("rayhull.projection.solve._fallbacks", lambda way: [])
     with pytest.raises(UnverifiedError, match="sample 1"):
         module(x)
 

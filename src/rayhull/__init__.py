@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rayhull._version import __version__
+__version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from rayhull.combine import intersection, product
     from rayhull.conversion.convert import convert
     from rayhull.conversion.files import read, write
+    from rayhull.conversion.generators import Generators
     from rayhull.errors import (
         BudgetExceededError,
         EmptySetError,
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
         RayhullError,
         UnverifiedError,
     )
-    from rayhull.generators import Generators
     from rayhull.nn.constrained import Constrained
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import Projection, TestTimeProjection
-    from rayhull.polyhedron import Polyhedron
     from rayhull.projection import project
-    from rayhull.sets import (
+    from rayhull.sets.combining import intersection, product
+    from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.ready_made import (
         along,
         box,
         checkerboard,
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 _HOME = {
     "nn.projection": ["Projection", "TestTimeProjection"],
     "projection": ["project"],
-    "polyhedron": ["Polyhedron"],
-    "combine": ["intersection", "product"],
+    "sets.polyhedron": ["Polyhedron"],
+    "sets.combining": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
-    "generators": ["Generators"],
+    "conversion.generators": ["Generators"],
     "nn.constrained": ["Constrained"],
     "nn.map_into": ["MapInto"],
     "nn.parametrization": ["Parametrization"],
     "nn.paper": ["paper_layer"],
-    "sets": [
+    "sets.ready_made": [
         *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
         *("nonnegative", "ordered", "simplex", "sum_to", "unimodal", "windows"),
     ],

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rayhull._version import __version__
+from rayhull import __version__
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _convert(options: Any) -> int:
     from rayhull.conversion.files import format_cdd, read, write
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
     item = read(options.file)
     limits = {"max_generators": options.max_generators, "max_seconds": options.max_seconds, "engine": options.engine}
@@ -98,7 +98,7 @@ def _convert(options: Any) -> int:
 
 def _read_set(path: Path) -> Any:
     from rayhull.conversion.files import read
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
     item = read(path)
     return item if isinstance(item, Polyhedron) else item.to_polyhedron()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rayhull.exact import narrow
-from rayhull.rows import Array
+from rayhull.exact.numbers import narrow
+from rayhull.sets.rows import Array
 
 VERSION = 1
 SLOW = 0.5  # seconds

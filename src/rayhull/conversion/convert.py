@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayhull.conversion.bar import progress_bar
-from rayhull.conversion.blocks import block_generators
+from rayhull.conversion.block import block_generators
+from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import BudgetExceededError
-from rayhull.exact import sort_rows
-from rayhull.generators import ExactGenerators, Generators
-from rayhull.rows import Array
+from rayhull.exact.numbers import sort_rows
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
-    from rayhull.structure import BlockGroup
+    from rayhull.sets.blocks import BlockGroup
+    from rayhull.sets.polyhedron import Polyhedron
 
 Found = Generators | ExactGenerators  # of a block: floats, or integers alone
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.exact import INT64_SAFE, largest
+from rayhull.exact.numbers import INT64_SAFE, largest
 
 WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 

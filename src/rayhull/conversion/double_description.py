@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.conversion import adjacency, floats, verify
+from rayhull.conversion import adjacency, floats, verification
 from rayhull.conversion.adjacency import Ints, Words
 from rayhull.conversion.combine import SAFE, combine_exact, combine_float, narrowed, primitive
 from rayhull.conversion.denominator import common_denominator
@@ -24,7 +24,7 @@ from rayhull.conversion.limits import Limits
 from rayhull.conversion.progress import Watch, interrupts
 from rayhull.conversion.row_order import choose, ranks
 from rayhull.errors import MissingExtraError
-from rayhull.exact import sort_rows
+from rayhull.exact.numbers import sort_rows
 
 PATIENCE = 0.5  # seconds before the compiled kernels are loaded, if they are not yet
 MANY_PAIRS = 1_000_000  # or pairs of one row
@@ -100,7 +100,7 @@ def extreme_rays(
                     kernels = _kernels(None)
                 state = _take_row(state, column, kernels, watch)
         watch.say(len(C), len(state.S), 0, last=True)
-        Y = verify.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
+        Y = verification.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
         return Y[sort_rows(Y)]
 
 

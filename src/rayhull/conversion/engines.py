@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.exact import common_denominator, narrow, primitive, sort_rows
-from rayhull.rows import Array
+from rayhull.exact.numbers import common_denominator, narrow, primitive, sort_rows
+from rayhull.sets.rows import Array
 
 Directions = list[list[int]]
 

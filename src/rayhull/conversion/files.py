@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rayhull.conversion.generators import Generators
 from rayhull.errors import FileFormatError
-from rayhull.exact_membership import exact_integers
-from rayhull.generators import Generators
-from rayhull.polyhedron import Polyhedron
-from rayhull.rows import Array, Rows
+from rayhull.sets.exact_membership import exact_integers
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.rows import Array, Rows
 
 KINDS = {".ine": "H-representation", ".ext": "V-representation"}
 

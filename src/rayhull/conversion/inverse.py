@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.errors import UnverifiedError
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.generators import Generators
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.conversion.generators import Generators
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 def to_polyhedron(G: Generators, **options: Any) -> Polyhedron:
@@ -20,7 +20,7 @@ def to_polyhedron(G: Generators, **options: Any) -> Polyhedron:
     (c, a) with a·v <= c, a·r <= 0, a·l = 0 form a cone; its rays are the inequalities and its lines the equalities.
     """
     from rayhull.conversion.convert import convert
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
     if not len(G.vertices):
         raise ValueError("generators without a vertex describe the empty set; a cone has the vertex 0.")
@@ -56,7 +56,7 @@ def prove_complete(P: Polyhedron, G: Generators) -> None:
 
     The generators are known to lie in P; so with this P and their hull are the same set. One linear program each.
     """
-    from rayhull.feasibility import maximum
+    from rayhull.sets.linear_programs import maximum
 
     hull = to_polyhedron(G)
     for rows, sides in ((hull.rows, (1,)), (hull.equality_rows, (1, -1))):

@@ -12,7 +12,7 @@ from rayhull.conversion import cache as ray_cache
 from rayhull.conversion.double_description import extreme_rays
 from rayhull.conversion.engines import ENGINES, engine_rays
 from rayhull.conversion.limits import Limits
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 Tell = Callable[[int, int, int, int], None]
 

@@ -19,7 +19,7 @@ from rayhull.nn.sample import SampleRows
 from rayhull.nn.strict import StrictPull, StrictReach, StrictShrink, strict_step
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class BlockMap(Constants):

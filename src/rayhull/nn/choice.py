@@ -17,10 +17,10 @@ from rayhull.maps.nonnegative import NonNegative
 from rayhull.maps.nonnegative import named as nonnegative_named
 from rayhull.nn.directions import Direction, Free, LinesAndRays, LineSpace, Simplicial, Vertices, unit_start
 from rayhull.nn.geometry import DEPENDENT, View, homogeneous, seen_from_apex, seen_from_centre, simplicial_rays, within
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 METHODS = ("auto", "rays", "shrink", "vertices", "projection")
 SIMPLICIAL_DEFAULT, RAYS_DEFAULT = "relu", "softplus"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 
 def fresh(values: Array, device: Any = None, dtype: torch.dtype | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class Constrained(nn.Module):
@@ -103,8 +103,8 @@ class Constrained(nn.Module):
         return self.batch_norm(flat).reshape(features.shape)
 
     def fold(self, *, compile: bool = False) -> nn.Module:
-        """The module for inference: BatchNorm and the lines folded into one Linear (:func:`rayhull.export.fold`)."""
-        from rayhull.export import fold
+        """The module for inference: BatchNorm and the lines folded into one Linear (:func:`rayhull.nn.fold.fold`)."""
+        from rayhull.nn.fold import fold
 
         return fold(self, compile=compile)
 

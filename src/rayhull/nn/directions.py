@@ -18,7 +18,7 @@ from rayhull.maps.conic import along_rays, into_simplicial_cone, without, withou
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
 from rayhull.nn.constants import Constants
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
 

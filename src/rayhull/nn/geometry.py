@@ -10,13 +10,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from rayhull.centre import centre
 from rayhull.errors import RayhullError
-from rayhull.rows import Array, Rows
+from rayhull.sets.centre import centre
+from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
-    from rayhull.structure import BlockGroup
+    from rayhull.sets.blocks import BlockGroup
+    from rayhull.sets.polyhedron import Polyhedron
 
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
 
@@ -155,7 +155,7 @@ def simplicial_rays(rows: Array, equal: Array) -> Array | None:
 
 def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
     """The cone of the given rows a·y <= 0, with every equality of P, and the rows ``equal``, as a·y = 0."""
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
     equalities = Rows.stack([P.equality_rows, P.rows.take(equal)])
     parts: dict[str, Any] = {"shape": (P.dim,), "lower": None, "upper": None}

@@ -12,7 +12,7 @@ import torch
 
 from rayhull.errors import MissingExtraError
 from rayhull.nn.constrained import Constrained
-from rayhull.polyhedron import Polyhedron
+from rayhull.sets.polyhedron import Polyhedron
 
 if TYPE_CHECKING:
     from typing import Self

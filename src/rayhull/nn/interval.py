@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.exact_membership import exact_integers
 from rayhull.nn.strict import DTYPES, Strict
+from rayhull.sets.exact_membership import exact_integers
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class StrictInterval(Strict):

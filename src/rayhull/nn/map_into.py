@@ -14,12 +14,12 @@ from rayhull.maps.nonnegative import NonNegative
 from rayhull.maps.strict import finite
 from rayhull.nn.block import BlockMap
 from rayhull.nn.choice import Options, choose
+from rayhull.nn.event_order import ToEventOrder
 from rayhull.nn.geometry import blocks_of
-from rayhull.nn.layout import ToEventOrder
 from rayhull.nn.strict import WIDE, StrictReach
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 VERSION = 1  # of the layout of state_dict
 

@@ -9,7 +9,7 @@ from torch import nn
 from rayhull.nn.constrained import Constrained
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class PaperLayer(Constrained):

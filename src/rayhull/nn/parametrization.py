@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class Parametrization(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.nn.constants import Constants, fresh
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 GATHER_COST = 16  # one gathered entry costs about as much as this many entries of a dense product (batch 256, float32)
 

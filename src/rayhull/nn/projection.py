@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.projection.nearest import Projector
 from rayhull.projection.operator import nearest, register
 from rayhull.projection.problem import Found
+from rayhull.projection.project import Projector
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 VERSION = 1  # of the layout of state_dict
 

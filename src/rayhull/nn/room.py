@@ -11,10 +11,10 @@ from torch import Tensor
 
 from rayhull.nn.constants import Constants
 from rayhull.nn.product import Product
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class Room(Constants):

@@ -13,7 +13,7 @@ from rayhull.nn.geometry import Blocks, View
 
 if TYPE_CHECKING:
     from rayhull.nn.room import Room
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class SampleRows(Constants):

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.centre import centre
 from rayhull.errors import RayhullError
 from rayhull.maps.strict import EPS, gamma, pull, roundoff, strict_factor
 from rayhull.nn.constants import Constants
 from rayhull.nn.geometry import homogeneous
 from rayhull.nn.room import Room
-from rayhull.rows import Array
+from rayhull.sets.centre import centre
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MOST_LOSS = 0.5  # a set that loses more than half of its room to rounding is refused

@@ -1,6 +1,6 @@
 """The nearest point of a set: closed forms by structure, an exact active-set solver for the rest, derivatives."""
 
-from rayhull.projection.call import Info
-from rayhull.projection.nearest import Projector, project
+from rayhull.projection.project import Projector, project
+from rayhull.projection.solve import Info
 
 __all__ = ["Info", "Projector", "project"]

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.projection.dual import largest_eigenvalue
 from rayhull.projection.order import width
 from rayhull.projection.problem import Found, Problem, Rhs
-from rayhull.rows import Array
+from rayhull.projection.solvers.dual import largest_eigenvalue
+from rayhull.sets.rows import Array
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
 

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from rayhull.projection.function import pull
+from rayhull.projection.derivative import pull
 
 if TYPE_CHECKING:
-    from rayhull.projection.nearest import Projector
+    from rayhull.projection.project import Projector
 
 _projectors: WeakValueDictionary[int, Projector] = WeakValueDictionary()
 _numbers = itertools.count()

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from rayhull.projection.problem import Problem
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 
 def narrow_order(problem: Problem) -> Array:

@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.projection import external
-from rayhull.projection.affine import Affine
-from rayhull.projection.bounds import Clamp
-from rayhull.projection.chain import Chain
-from rayhull.projection.generic import ActiveSet, DualNewton
 from rayhull.projection.order import narrow_order
-from rayhull.projection.orthogonal import Orthogonal
 from rayhull.projection.problem import Problem, Rhs
-from rayhull.projection.shift import ClippedShift
-from rayhull.projection.way import Way
-from rayhull.rows import Array
+from rayhull.projection.solver import Way
+from rayhull.projection.solvers import external
+from rayhull.projection.solvers.affine import Affine
+from rayhull.projection.solvers.chain import Chain
+from rayhull.projection.solvers.clamp import Clamp
+from rayhull.projection.solvers.clipped_shift import ClippedShift
+from rayhull.projection.solvers.generic import ActiveSet, DualNewton
+from rayhull.projection.solvers.orthogonal import Orthogonal
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 CLOSED: tuple[type[Way], ...] = (Clamp, ClippedShift, Orthogonal, Affine, Chain)
 GENERIC: tuple[type[Way], ...] = (ActiveSet, DualNewton)

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.rows import Array
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.polyhedron import Polyhedron
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 @dataclass(frozen=True, eq=False)

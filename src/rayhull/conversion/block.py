@@ -1,0 +1,170 @@
+"""The generators of one block: slack coordinates, rays of each pointed part, and the lift back to x."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from rayhull.conversion.generators import ExactGenerators, Generators
+from rayhull.conversion.rays import RaySource
+from rayhull.conversion.slack_form import SlackForm, slack_form
+from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.exact.numbers import INT64_SAFE, largest, primitive, product, short_kind, times
+from rayhull.sets.exact_membership import exact_integers
+from rayhull.sets.rows import Array, Rows
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+FEW_PRODUCTS, MANY_PRODUCTS = 10_000_000, 1_000_000  # of machine integers, of Python's
+FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
+
+
+def block_generators(P: Polyhedron, source: RaySource) -> Generators | ExactGenerators:
+    """Vertices, rays and lines of a set that is one block of coordinates."""
+    form = slack_form(P)
+    weights, points, rays = _in_slacks(P, form, source)
+    numerators, denominators = form.points(weights, points)
+    directions = rays[0] if len(rays) == 1 else np.concatenate(rays)
+    if form.exact:
+        exact = ExactGenerators(numerators, denominators, directions, form.lines)
+        _prove_feasible(P, exact)
+        return exact
+    G = Generators(numerators, _scaled(directions), form.lines)
+    G.exact = None  # rounded floats may look like small dyadic numbers; they are not meant as such
+    _check_feasible(P, G)
+    return G
+
+
+def _in_slacks(P: Polyhedron, form: SlackForm, source: RaySource) -> tuple[Array, Array, list[Array]]:
+    """Homogeneous vertices (t, y), parts combined as a product; and the rays of each part, in x."""
+    kind = form.G.dtype
+    weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
+    rays = [form.simplicial_rays()]
+    for coordinates, rows in form.parts():
+        t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], source)
+        weights, points = _times(weights, points, t, y, coordinates)
+        rays.append(form.rays(directions, coordinates))
+        source.limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
+    if (form.g[~form.G.any(axis=1)] < 0).any():
+        raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
+    return weights, points, rays
+
+
+def _part(P: Polyhedron, G: Array, g: Array, source: RaySource) -> tuple[Array, Array, Array]:
+    """One pointed part {y >= 0, G y + g >= 0}: vertices (t, y) and rays."""
+    k = G.shape[1]
+    if not g.any():  # a cone: its vertex is y = 0
+        return np.ones(1, G.dtype), np.zeros((1, k), G.dtype), source.rays(G)
+    y, height = _homogeneous_rays(G, g, source)
+    finite = height > 0
+    if not finite.any():
+        raise EmptySetError(f"These {len(P.rows) + len(P.equality_rows)} rows have no common point.")
+    return height[finite], y[finite], y[~finite]
+
+
+def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Array]:
+    """Rays (y, t) of {y >= 0, t >= 0, G y + g t >= 0}.
+
+    The slack s of one row with g != 0 takes t's place as a coordinate: t >= 0 says nothing about a bounded set, and
+    starting from it makes the cones on the way large (a cross-polytope in R^10: 1676 rays instead of 20).
+    """
+    i = int(np.argmax(np.abs(g))) if g.dtype == np.float64 else int(np.flatnonzero(g)[0])
+    others = np.arange(len(g)) != i
+    sign, size = (1 if g[i] > 0 else -1), abs(g[i])
+    swap = _exact_kind(G, g)
+    G, g = G.astype(swap), g.astype(swap)
+    rows = np.concatenate([size * G[others] - sign * g[others, None] * G[i], sign * g[others, None]], axis=1)
+    above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)  # |g_i| t = sign (s - G_i y) >= 0
+    C = np.concatenate([rows, above])
+    if swap == np.float64:
+        rays = source.rays(C)
+        height = sign * (rays[:, -1] - rays[:, :-1] @ G[i])
+        return rays[:, :-1], np.where(np.abs(height) < 1e-9, 0.0, height) / size
+    rays = source.rays(primitive(C))
+    y = rays[:, :-1]
+    height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
+    both = primitive(np.concatenate([times(y, np.array([size])), height[:, None]], axis=1))
+    return both[:, :-1], both[:, -1]
+
+
+def _exact_kind(G: Array, g: Array) -> type:
+    """Floats stay floats; integers become Python's where a product of two of them might not fit."""
+    if G.dtype == np.float64:
+        return np.float64
+    return np.int64 if 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31 else object
+
+
+def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
+    """Every vertex of the parts so far with every vertex of one more part."""
+    i, j = np.repeat(np.arange(len(t)), len(s)), np.tile(np.arange(len(s)), len(t))
+    if (s == 1).all() and (t == 1).all():
+        points = y[i].astype(np.result_type(y, z))
+        points[:, coordinates] = z[j]
+        return t[i], points
+    if y.dtype == np.float64:
+        points = y[i] / t[i][:, None]
+        points[:, coordinates] = z[j] / s[j][:, None]
+        return np.ones(len(i)), points
+    pairs = zip(t[i].tolist(), s[j].tolist(), strict=True)
+    common = np.array([math.lcm(a, b) for a, b in pairs], dtype=object)
+    points = y[i].astype(object) * (common // t[i])[:, None]
+    points[:, coordinates] = z[j].astype(object) * (common // s[j])[:, None]
+    return common, points
+
+
+def _scaled(rays: Array) -> Array:
+    size = np.abs(rays).max(axis=1, keepdims=True, initial=0.0)
+    return rays / np.where(size > 0, size, 1.0)
+
+
+def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
+    """Every vertex and ray satisfies every row, in integers.
+
+    That follows from what was proved before (y is feasible, and the edges are those of the chosen rows), so it guards
+    against a bug of ours, and it is left out where it would take many Python integers.
+    """
+    if exact.rays.dtype == object and exact.rays.size * len(P.rows) > MANY_PRODUCTS:
+        return
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
+        data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
+        if not len(rows):
+            continue
+        for tops, bottoms in ((exact.numerators, exact.denominators), (exact.rays, exact.denominators[:0])):
+            value = _values(rows, data, tops) if tops.any() else np.zeros((1, 1), np.int64)
+            most = times(bottoms[:, None], rhs) if rhs.any() and len(bottoms) else np.zeros((1, 1), np.int64)
+            if (value != most).any() if equal else (value > most).any():
+                raise UnverifiedError("A generator breaks a row in exact arithmetic: please report this as a bug.")
+
+
+def _values(rows: Rows, data: Array, tops: Array) -> Array:
+    """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
+    m, d = rows.matrix.shape
+    entries = int(rows.sizes.max())
+    bound = entries * largest(data) * largest(tops)
+    if len(tops) * m * d < FEW_PRODUCTS or 20 * entries > d or bound >= INT64_SAFE:
+        dense = np.zeros((m, d), dtype=data.dtype)
+        dense[rows.row_of_entry, rows.matrix.indices] = data
+        return product(tops, dense.T)
+    kind = short_kind(bound)
+    matrix = sp.csr_array((data.astype(kind), rows.matrix.indices, rows.matrix.indptr), shape=(m, d))
+    values: Array = matrix @ np.ascontiguousarray(tops.astype(kind).T)
+    return values.T
+
+
+def _check_feasible(P: Polyhedron, G: Generators) -> None:
+    """Float generators break no row by more than rounding after the lift."""
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
+        for points, rhs in ((G.vertices, rows.rhs), (G.rays, 0.0), (G.lines, 0.0)):
+            value = (rows.matrix @ points.T).T - rhs
+            norms = np.asarray(abs(rows.matrix).sum(axis=1)).ravel()
+            size = np.abs(points).max(axis=1, initial=0.0)[:, None] * norms + np.abs(rhs)
+            excess = np.abs(value) if equal or points is G.lines else value
+            if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():
+                raise UnverifiedError(
+                    "A generator breaks a row by more than rounding explains: too ill-conditioned for floats. "
+                    "Give the rows as integers or fractions, which are converted exactly."
+                )

@@ -1,0 +1,128 @@
+"""The set as vertices, rays and lines: conv(vertices) + cone(rays) + span(lines)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rayhull.exact.numbers import directions_to_float, to_float
+from rayhull.sets.rows import Array, as_array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGenerators:
+    """Integers behind the floats: vertex i is numerators[i] / denominators[i], rays and lines are primitive."""
+
+    numerators: Array  # (p, d)
+    denominators: Array  # (p,), positive
+    rays: Array  # (r, d)
+    lines: Array  # (l, d)
+
+
+class Generators:
+    """conv(vertices) + cone(rays) + span(lines).
+
+    ``vertices`` (p, d), ``rays`` (r, d) and ``lines`` (l, d) are float64. A cone's only vertex is 0. Where the set was
+    stated exactly, ``exact`` holds the integers behind them; ``exact_vertices`` gives the vertices as fractions.
+
+    Args:
+        vertices, rays, lines: array-likes of numbers; integers and fractions stay exact. Without vertices, 0 is one.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> G = rh.Generators(vertices=[[0, 0], [2, 0], [0, 1]])
+        >>> G
+        Generators(3 vertices, 0 rays, 0 lines in R^2, exact)
+        >>> G.to_polyhedron().contains([0.5, 0.5]).item()
+        True
+    """
+
+    def __init__(self, vertices: Any = None, rays: Any = None, lines: Any = None, dim: int | None = None) -> None:
+        given = {"vertices": vertices, "rays": rays, "lines": lines}
+        arrays = {name: _matrix(values, name) for name, values in given.items() if values is not None}
+        sizes = {a.shape[1] for a in arrays.values()} | ({dim} if dim is not None else set())
+        if len(sizes) != 1:
+            raise ValueError(f"vertices, rays and lines must have the same number of columns, got {sorted(sizes)}.")
+        d = sizes.pop()
+        blank = np.zeros((0, d), np.int64)
+        points = arrays.get("vertices", np.zeros((1, d), np.int64))
+        directions = [arrays.get("rays", blank), arrays.get("lines", blank)]
+        self.exact = _exact(points, *directions)
+        self.vertices, self.rays, self.lines = (to_float(a) for a in (points, *directions))
+
+    @classmethod
+    def from_exact(cls, exact: ExactGenerators) -> Generators:
+        """From integers; the floats are the nearest ones."""
+        made = cls.__new__(cls)
+        made.exact = exact
+        made.vertices = _quotients(exact.numerators, exact.denominators)
+        made.rays, made.lines = directions_to_float(exact.rays), directions_to_float(exact.lines)
+        return made
+
+    @property
+    def dim(self) -> int:
+        return int(self.vertices.shape[1])
+
+    @cached_property
+    def exact_vertices(self) -> Array | None:
+        """The vertices as an object array of fractions, or None where the set was not exact."""
+        if self.exact is None:
+            return None
+        rows = zip(self.exact.numerators.tolist(), self.exact.denominators.tolist(), strict=True)
+        fractions = [[Fraction(n, bottom) for n in top] for top, bottom in rows]
+        return np.array(fractions, dtype=object).reshape(self.vertices.shape)
+
+    def __len__(self) -> int:
+        return len(self.vertices) + len(self.rays) + len(self.lines)
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact is not None else "floats"
+        return (
+            f"Generators({len(self.vertices)} vertices, {len(self.rays)} rays, {len(self.lines)} lines "
+            f"in R^{self.dim}, {kind})"
+        )
+
+    def to_polyhedron(self, **options: Any) -> Polyhedron:
+        """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
+        from rayhull.conversion.inverse import to_polyhedron
+
+        return to_polyhedron(self, **options)
+
+
+def _matrix(values: Any, name: str) -> Array:
+    array = as_array(values, name)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (one generator a row), got shape {array.shape}.")
+    if not np.isfinite(array.astype(float)).all():
+        raise ValueError(f"{name} must be finite.")
+    return array
+
+
+def _exact(points: Array, rays: Array, lines: Array) -> ExactGenerators | None:
+    from rayhull.exact.numbers import common_denominator, primitive, rationals
+
+    scaled = []
+    for array in (points, rays, lines):
+        parts = rationals(array)
+        if parts is None:
+            return None
+        flat = zip(parts[0].ravel().tolist(), parts[1].ravel().tolist(), strict=True)
+        fractions = np.array([Fraction(a, b) for a, b in flat], dtype=object).reshape(array.shape)
+        scaled.append(common_denominator(fractions))
+    (numerators, denominators), (along, _), (both_ways, _) = scaled
+    return ExactGenerators(numerators, denominators, primitive(along), primitive(both_ways))
+
+
+def _quotients(numerators: Array, denominators: Array) -> Array:
+    """Correctly rounded floats of numerators / denominators."""
+    if numerators.dtype != object and denominators.dtype != object and np.abs(numerators).max(initial=0) < 2**53:
+        return numerators / denominators[:, None]
+    exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
+    return np.array(exact, dtype=np.float64).reshape(numerators.shape)

@@ -1,0 +1,274 @@
+"""A set in the coordinates of its own slacks: lines split off, hidden blocks apart, each block pointed.
+
+Pick independent rows: the equalities E x = e, then inequalities B x <= b. With y = b - B x the set becomes
+
+    {y >= 0, G y + g >= 0},      x = a sum of edges + any combination of the lines,
+
+where G expresses the other rows through the chosen ones. Components of G's pattern are blocks, also those that the
+sparsity of A hides. A block without rows in G is simplicial: its rays are edges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+
+from rayhull.conversion.echelon import echelon_edges
+from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.exact.elimination import independent_rows, inverse
+from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, primitive, product, sort_rows, times
+from rayhull.sets.blocks import tied_columns
+from rayhull.sets.rows import Array, Rows
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+# In floats, what is below NEGLIGIBLE (relative) counts as 0 and what is above CERTAIN as not 0; in between we refuse.
+NEGLIGIBLE, CERTAIN = 1e-11, 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class SlackForm:
+    """The set {y >= 0, G y + g >= 0} and the way back to x."""
+
+    exact: bool
+    G: Array  # (n, r) the other inequalities, each scaled by a positive number
+    g: Array  # (n,)
+    lines: Array  # (l, d) directions along which no row changes; integers where exact
+    edges: Array  # (k + r, d): along edge j the slack of chosen row j grows by scales[j] and no other changes
+    scales: Array  # (k + r,), positive
+    offsets: Array  # (k + r,): e, then b
+
+    @property
+    def rank(self) -> int:
+        """r: the number of slack coordinates."""
+        return int(self.G.shape[1])
+
+    @property
+    def equalities(self) -> int:
+        """k: the number of independent equalities."""
+        return len(self.offsets) - self.rank
+
+    @cached_property
+    def simplicial(self) -> Array:
+        """Slack coordinates that no row of G mentions: the edges along them are rays."""
+        return np.flatnonzero(~self.G.any(axis=0))
+
+    def parts(self) -> Iterator[tuple[Array, Array]]:
+        """The other blocks, as (slack coordinates, rows of G)."""
+        rows, columns = np.nonzero(self.G)
+        labels = tied_columns(rows, columns, self.rank)
+        of_row = np.full(len(self.G), -1)
+        of_row[rows] = labels[columns]
+        for label in np.unique(labels[columns]):
+            yield np.flatnonzero(labels == label), np.flatnonzero(of_row == label)
+
+    def simplicial_rays(self) -> Array:
+        """The edges that are rays; exact ones are primitive, since a divisor would divide their scales too."""
+        rays = self.edges[self.equalities :]
+        return rays if len(self.simplicial) == len(rays) else rays[self.simplicial]
+
+    def rays(self, y: Array, coordinates: Array) -> Array:
+        """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
+        x, _ = self._combined(y, self.equalities + coordinates)
+        return primitive(x) if self.exact else x
+
+    def points(self, t: Array, y: Array) -> tuple[Array, Array]:
+        """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
+        if not y.any() and not self.offsets.any():  # the vertex of a cone
+            return np.zeros((len(y), self.edges.shape[1]), self.edges.dtype), np.ones(len(y), self.edges.dtype)
+        every = np.arange(len(self.offsets))
+        if not self.exact:
+            weights = -t[:, None] * self.offsets
+            weights[:, self.equalities :] += y
+            return self._combined(weights, every)[0] / t[:, None], np.ones(len(y))
+        weights = -times(t[:, None], self.offsets)
+        weights = weights.astype(np.result_type(weights, y))
+        weights[:, self.equalities :] += y
+        x, scale = self._combined(weights, every)
+        bottom = times(t, np.array([scale], dtype=object))
+        both = primitive(np.concatenate([x, bottom[:, None]], axis=1))
+        return both[:, :-1], both[:, -1]
+
+    def _combined(self, weights: Array, chosen: Array) -> tuple[Array, int]:
+        """Sums of the chosen edges, (n, d): a weight counts slack, so an edge is taken weight / scale times.
+
+        Exact sums come as integers over a common denominator.
+        """
+        if self.exact:
+            return combined(weights, self.edges[chosen], self.scales[chosen])
+        x = weights @ self.edges[chosen]
+        x[np.abs(x) < 4 * np.finfo(float).eps * np.abs(x).max(axis=1, keepdims=True, initial=0.0)] = 0.0
+        return x, 1
+
+
+def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
+    """(weights / scales) @ edges as integers and their common denominator."""
+    if not weights.any():
+        return np.zeros((len(weights), edges.shape[1]), np.int64), 1
+    scale = math.lcm(*scales.tolist())
+    if scale > 1:
+        edges = times(edges, narrow(np.array([[scale // s] for s in scales.tolist()], dtype=object)))
+    return product(weights, edges), scale
+
+
+def slack_form(P: Polyhedron) -> SlackForm:
+    """Split off the lines and express every row through independent ones: exactly where P is exact."""
+    if not P.is_exact:
+        return _float_form(P)
+    simple = None if len(P.equality_rows) else echelon_edges(P.rows)
+    if simple is None:
+        return _exact_form(P)
+    edges, lines, offsets = simple
+    none, ones = np.zeros((0, len(edges)), np.int64), np.ones(len(edges), np.int64)
+    return SlackForm(True, none, none[:, 0], lines, edges, ones, offsets)
+
+
+def _exact_form(P: Polyhedron) -> SlackForm:
+    E, e = P.equality_rows.dense_integers()
+    A, b = _tightest(*P.rows.dense_integers())
+    both = np.concatenate([E, A])
+    rows, pivots = independent_rows(both)
+    chosen, rest = both[rows], others(rows, len(both))
+    back, scales = inverse(chosen[:, pivots])
+    edges = np.zeros(chosen.shape, dtype=back.dtype)
+    edges[:, pivots] = -back.T
+    lines = _lines(chosen, pivots, edges, scales)
+    if len(lines) and product(both[rest], lines.T).any():
+        raise UnverifiedError(
+            "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
+        )
+    offsets = np.concatenate([e, b])
+    G, g = _through(-product(both[rest], edges.T), scales, offsets[rest], offsets[rows])
+    wrong = np.flatnonzero((rest < len(E)) & (g != 0))
+    if len(wrong):
+        name = P.equality_rows.names[rest[wrong[0]]]
+        raise EmptySetError(f"The equalities have no common point: {name} contradicts those before it.", (name,))
+    keep, k = rest >= len(E), int((rows < len(E)).sum())
+    joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
+    return SlackForm(True, joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
+
+
+def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
+    """Primitive directions along which no chosen row changes, one for each column that is no pivot."""
+    free = others(pivots, chosen.shape[1])
+    if not len(free):
+        return edges[:0]
+    lines, scale = combined(chosen[:, free].T, edges, scales)  # how the pivots follow a step along a free column
+    if scale >= INT64_SAFE:
+        lines = lines.astype(object)
+    lines[np.arange(len(free)), free] = scale
+    return primitive(lines)
+
+
+def _through(sums: Array, scales: Array, offsets: Array, chosen: Array) -> tuple[Array, Array]:
+    """G and g: each row, slack = its offset - (sums / scales) @ (chosen offsets - y), times a positive integer."""
+    if (scales == 1).all():
+        G, factors = sums, np.ones(len(sums), np.int64)
+    else:
+        factors = _common(sums != 0, scales)
+        G = times(sums, np.where(sums != 0, factors[:, None] // scales, 0))
+    if not offsets.any() and not chosen.any():  # a cone
+        return G, np.zeros(len(G), np.int64)
+    return G, narrow(times(factors, offsets) - product(G, chosen[:, None])[:, 0])
+
+
+def _common(used: Array, scales: Array) -> Array:
+    """The least common multiple of the scales that each row uses: (n, k + r), (k + r,) -> (n,)."""
+    if math.lcm(*scales.tolist()) < INT64_SAFE:
+        return np.lcm.reduce(np.where(used, scales, 1).astype(np.int64), axis=1, initial=1)
+    return narrow(np.array([math.lcm(*scales[row].tolist()) for row in used], dtype=object))
+
+
+def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
+    """Primitive rows, small ones first, then in descending lexicographic order; of parallel ones only the tightest.
+
+    The first independent rows become coordinates: small ones keep all later numbers small, and rows that others imply
+    tend to be sums of them. Sizes count by factors of 8, so that rows of 0, 1, 2 and 3 stay in order.
+    """
+    if not len(A):
+        return A, b
+    common = contents(A)
+    A = A if (common == 1).all() else narrow(A // common[:, None])
+    order = sort_rows(A)[::-1]
+    sizes = np.array([v.bit_length() // 3 for v in np.abs(A).max(axis=1).tolist()])
+    order = order[np.argsort(sizes[order], kind="stable")]
+    new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
+    keep = order
+    if not new.all():
+        groups = np.split(order, np.flatnonzero(new)[1:])
+        keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
+    scale = common[keep]
+    if (scale == 1).all():
+        return A[keep], b[keep]
+    whole = b[keep] % scale == 0
+    factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b
+    return narrow(A[keep] * factor[:, None]), narrow(np.where(whole, b[keep] // scale, b[keep]))
+
+
+def _float_form(P: Polyhedron) -> SlackForm:
+    E, e = _unit_rows(P.equality_rows)
+    A, b = _unit_rows(P.rows)
+    span = _row_space(E, P)
+    outside = A - (A @ span.T) @ span
+    chosen_rows = _pivot_rows(outside, "inequalities")
+    chosen_eq = _pivot_rows(E, "equalities")
+    chosen = np.concatenate([E[chosen_eq], A[chosen_rows]])
+    back = np.linalg.pinv(chosen)  # (d, k + r): the least-norm lift
+    k, rest = len(chosen_eq), np.setdiff1d(np.arange(len(A)), chosen_rows)
+    offsets = np.concatenate([e[chosen_eq], b[chosen_rows]])
+    if len(E) and np.abs(E @ (back @ offsets) - e).max(initial=0.0) > CERTAIN * (1 + np.abs(e).max(initial=0.0)):
+        raise EmptySetError("The equalities have no common point.", P.equality_rows.names)
+    through = _clear(A[rest] @ back, "coefficient")
+    residual = _clear(b[rest] - through @ offsets, "right-hand side")
+    lines = scipy.linalg.null_space(chosen).T if len(chosen) else np.eye(P.dim)
+    return SlackForm(False, through[:, k:], residual, lines, -back.T, np.ones(len(offsets)), offsets)
+
+
+def _unit_rows(rows: Rows) -> tuple[Array, Array]:
+    dense = rows.matrix.toarray()
+    norms = np.linalg.norm(dense, axis=1) if len(dense) else np.ones(0)
+    return dense / norms[:, None], rows.rhs / norms
+
+
+def _row_space(E: Array, P: Polyhedron) -> Array:
+    if not len(E):
+        return np.zeros((0, P.dim))
+    _, values, basis = np.linalg.svd(E, full_matrices=False)
+    return basis[: _gapped_rank(values, "equalities")]
+
+
+def _pivot_rows(A: Array, what: str) -> Array:
+    """Independent rows by pivoted QR; a rank that rounding could change is refused."""
+    if not len(A):
+        return np.zeros(0, np.int64)
+    _, triangle, order = scipy.linalg.qr(A.T, mode="economic", pivoting=True)
+    rank = _gapped_rank(np.abs(np.diag(triangle)), what)
+    return np.sort(order[:rank])
+
+
+def _gapped_rank(values: Array, what: str) -> int:
+    unsure = (values > NEGLIGIBLE) & (values < CERTAIN)
+    if unsure.any():
+        raise UnverifiedError(
+            f"Floats cannot tell whether these {what} are independent (a pivot of {values[unsure][0]:.1e} is neither 0 "
+            "nor clearly not). Give the rows as integers or fractions, which are converted exactly."
+        )
+    return int((values >= CERTAIN).sum())
+
+
+def _clear(values: Array, what: str) -> Array:
+    unsure = (np.abs(values) > NEGLIGIBLE) & (np.abs(values) < CERTAIN)
+    if unsure.any():
+        raise UnverifiedError(
+            f"Floats cannot tell whether a {what} is 0 ({values[unsure][0]:.1e} after scaling). "
+            "Give the rows as integers or fractions, which are converted exactly."
+        )
+    return np.where(np.abs(values) <= NEGLIGIBLE, 0.0, values)

@@ -1,0 +1,1 @@
+"""Integers of any size: numbers, matrices, elimination."""

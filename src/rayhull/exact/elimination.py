@@ -1,0 +1,192 @@
+"""Exact elimination on integers: which rows are independent, and the inverse of a square matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow, product
+from rayhull.sets.rows import Array, Rows
+
+PRIME = 2**31 - 1  # products of two residues stay below 2^62
+MOST_DIGITS = 20  # of a continued fraction
+
+
+def independent_rows(matrix: Array) -> tuple[Array, Array]:
+    """The first rows that are independent, and a pivot column for each (the last one that is not zero).
+
+    Elimination modulo a prime: what it finds independent is independent over the rationals. What it drops might in
+    principle not be dependent; whoever relies on that checks it (see :mod:`rayhull.conversion.slack_form`).
+    """
+    last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1) if matrix.size else np.zeros(0, np.int64)
+    if len(np.unique(last)) == len(matrix) and matrix.any(axis=1).all():  # an echelon as it stands: chains, tiles
+        return np.arange(len(matrix)), last
+    work = np.asarray(matrix % PRIME, dtype=np.int64)
+    rows: list[int] = []
+    columns: list[int] = []
+    i = -1
+    while len(rows) < work.shape[1] and i + 1 < len(work):
+        i += 1
+        filled = work[i].nonzero()[0]
+        if not len(filled):
+            left = work[i:].any(axis=1)
+            i += int(left.argmax())
+            if not left.any():
+                break
+            filled = work[i].nonzero()[0]
+        pivot = int(filled[-1])
+        below = work[i + 1 :, pivot].nonzero()[0]
+        if len(below):
+            below += i + 1
+            row = work[i] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
+            some = work[below]
+            work[below] = (some - some[:, pivot, None] * row) % PRIME
+        rows.append(i)
+        columns.append(pivot)
+    return np.array(rows, np.int64), np.array(columns, np.int64)
+
+
+def sparse_rank(rows: Rows) -> int:
+    """The rank of sparse integer rows modulo the same prime, never dense."""
+    assert rows.integers is not None
+    data, indices, indptr = rows.integers[0], rows.matrix.indices, rows.matrix.indptr
+    reduced: dict[int, dict[int, int]] = {}  # pivot column -> row with 1 there and nothing after it
+    for i in range(len(rows)):
+        entries = range(indptr[i], indptr[i + 1])
+        row = {int(indices[e]): int(data[e]) % PRIME for e in entries}
+        while row:
+            pivot = max(row)
+            value = row[pivot]
+            if value and pivot not in reduced:
+                factor = pow(value, -1, PRIME)
+                reduced[pivot] = {c: v * factor % PRIME for c, v in row.items() if v}
+                break
+            for column, v in reduced.get(pivot, {}).items() if value else ():
+                row[column] = (row.get(column, 0) - value * v) % PRIME
+            row = {c: v for c, v in row.items() if v}
+    return len(reduced)
+
+
+def inverse(matrix: Array) -> tuple[Array, Array]:
+    """Integers K and positive s with matrix @ K = diag(s), exactly. The matrix must be regular.
+
+    Each column of K is the inverse's, over a denominator of its own in lowest terms, so K has no wider numbers than it
+    must: the determinant of a matrix of many blocks is the product of theirs, and no column needs all of it.
+    """
+    found = _triangular_inverse(matrix)
+    if found is not None:
+        return found, np.ones(len(matrix), np.int64)
+    return _rounded_inverse(matrix) or _fraction_free_inverse(matrix)
+
+
+def _triangular_inverse(matrix: Array) -> Array | None:
+    """Substitution for triangular integers with ±1 on the diagonal, None for others."""
+    rows, columns = np.nonzero(matrix)
+    if matrix.dtype != np.int64 or (np.abs(np.diagonal(matrix)) != 1).any():
+        return None
+    if (columns <= rows).all():
+        return substitute(rows, columns, matrix[rows, columns], np.eye(len(matrix), dtype=np.int64))
+    if (columns >= rows).all():
+        order = np.lexsort([rows, columns])
+        rows, columns = columns[order], rows[order]
+        found = substitute(rows, columns, matrix[columns, rows], np.eye(len(matrix), dtype=np.int64))
+        return None if found is None else found.T
+    return None
+
+
+def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array | None:
+    """X with L X = out, written over ``out``, for a lower triangular L with ±1 on the diagonal; None past 62 bits.
+
+    Args:
+        rows, columns, values: the entries of L, row by row; every row's last is on the diagonal.
+        out: (n, d), with entries -1, 0 and 1.
+    """
+    starts = np.searchsorted(rows, np.arange(len(out) + 1)).tolist()
+    places, entries = columns.tolist(), values.tolist()
+    reach = [1] * len(out)  # no entry of a row of X is larger
+    for i in range(len(out)):
+        first, last = starts[i], starts[i + 1] - 1
+        if entries[last] < 0:
+            np.negative(out[i], out=out[i])
+        if first == last:
+            continue
+        before, factors = places[first:last], [-entries[last] * v for v in entries[first:last]]
+        reach[i] = _reach(factors, before, reach, out)
+        if reach[i] >= INT64_SAFE:
+            return None
+        for j, factor in zip(before, factors, strict=True):
+            out[i] += out[j] if factor == 1 else factor * out[j]
+    return out
+
+
+def _reach(factors: list[int], before: list[int], reach: list[int], out: Array) -> int:
+    """A bound on a row that is this combination of the rows before it; where it is too large, looked up."""
+    bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    if bound >= INT64_SAFE:
+        for j in before:
+            reach[j] = largest(out[j])
+        bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    return bound
+
+
+def _rounded_inverse(matrix: Array) -> tuple[Array, Array] | None:
+    """The inverse in floats, each column times its denominator and rounded; kept only if the exact product proves it.
+
+    The determinant will do for a denominator (Cramer's rule) where it is small, else they are read off the floats.
+    """
+    if largest(matrix) >= 2**53:
+        return None
+    regular = matrix.astype(np.float64)
+    try:
+        floats = np.linalg.inv(regular)
+    except np.linalg.LinAlgError:  # not regular in floats
+        return None
+    scale = np.rint(abs(np.linalg.det(regular)))
+    guess = np.full(len(matrix), scale) if 0 < scale < 2**45 else _denominators(floats)
+    if not np.abs(floats * guess).max() < 2**50 or guess.max() >= 2**50:
+        return None
+    scaled, scales = np.rint(floats * guess).astype(np.int64), guess.astype(np.int64)
+    back = product(matrix, scaled)
+    back[np.diag_indices(len(matrix))] -= scales
+    return None if back.any() else _lowest_terms(scaled, scales)
+
+
+def _denominators(floats: Array) -> Array:
+    """A guess at the least common denominator of each column, by continued fractions."""
+    scales = np.ones(floats.shape[1])
+    for row in floats:
+        value = row * scales
+        before, found = np.zeros(len(value)), np.ones(len(value))  # denominators of two convergents, up to sign
+        rest = value - np.rint(value)
+        for _ in range(MOST_DIGITS):
+            multiple = found * value
+            short = (np.abs(multiple - np.rint(multiple)) > 1e-7) & (np.abs(found * scales) < 2**40) & (rest != 0)
+            if not short.any():
+                break
+            turned = 1 / np.where(short, rest, 1.0)
+            digit = np.rint(turned)
+            before, found = np.where(short, [found, digit * found + before], [before, found])
+            rest = np.where(short, turned - digit, rest)
+        scales *= np.abs(found)
+    return scales
+
+
+def _lowest_terms(integers: Array, scales: Array) -> tuple[Array, Array]:
+    common = np.gcd(scales, np.gcd.reduce(integers, axis=0))
+    return (integers, scales) if (common == 1).all() else (narrow(integers // common), narrow(scales // common))
+
+
+def _fraction_free_inverse(matrix: Array) -> tuple[Array, Array]:
+    """Gauss-Jordan elimination without fractions (Bareiss): every division is exact."""
+    n = len(matrix)
+    work = np.concatenate([matrix.astype(object), np.eye(n, dtype=np.int64).astype(object)], axis=1)
+    previous = 1
+    for k in range(n):
+        row = k + int(np.flatnonzero(work[k:, k] != 0)[0])
+        if row != k:
+            work[[k, row]] = work[[row, k]]
+        pivot = work[k, k]
+        others = np.flatnonzero(np.arange(n) != k)
+        work[others] = (work[others] * pivot - work[others, k][:, None] * work[k]) // previous
+        previous = pivot
+    sign = -1 if previous < 0 else 1
+    return _lowest_terms(sign * work[:, n:], np.full(n, sign * previous, dtype=object))

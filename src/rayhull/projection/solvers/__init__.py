@@ -1,0 +1,1 @@
+"""What finds nearest points: one file for each closed form and each method, one interface."""

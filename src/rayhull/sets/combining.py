@@ -1,0 +1,74 @@
+"""Sets from sets: products on disjoint coordinates, and intersections of many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.reading import Shape, as_shape
+from rayhull.sets.rows import Array, Rows
+
+
+def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
+    """The product of sets on disjoint coordinates: (x1, x2, ...) with each xi in its set, flat and in order.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
+        Polyhedron(shape=(5,): 1 equalities, x >= -1 .. 0, x <= 1.0 .. inf)
+    """
+    if not sets:
+        raise ValueError("product needs at least one set.")
+    dim = sum(s.dim for s in sets)
+    event = (dim,) if shape is None else as_shape(shape)
+    if math.prod(event) != dim:
+        raise ValueError(f"the sets have {dim} coordinates together, which do not fill shape {event}.")
+    offsets = np.concatenate([[0], np.cumsum([s.dim for s in sets])])
+
+    def moved(rows: Rows, i: int) -> Rows:
+        return rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
+
+    def stated(name: str) -> Any:
+        return sp.csr_array(sp.block_diag([getattr(s, name) for s in sets], format="csr"))
+
+    def bound(name: str, none: float) -> Array | None:
+        values = [getattr(s, name) for s in sets]
+        if all(v is None for v in values):
+            return None
+        filled = [np.full(s.dim, none) if v is None else v.ravel() for s, v in zip(sets, values, strict=True)]
+        return np.concatenate(filled).reshape(event)
+
+    return Polyhedron.assemble(
+        check=False,
+        shape=event,
+        A=stated("A"),
+        A_eq=stated("A_eq"),
+        b=np.concatenate([s.b for s in sets]),
+        b_eq=np.concatenate([s.b_eq for s in sets]),
+        inequalities=Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
+        equalities=Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
+        lower=bound("lower", -math.inf),
+        upper=bound("upper", math.inf),
+    )
+
+
+def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:
+    """The points in every one of the sets.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.intersection([rh.monotone(5), rh.convex(5), rh.nonnegative(5)])
+        Polyhedron(shape=(5,): 7 inequalities, x >= 0)
+    """
+    sets = list(sets)
+    if not sets:
+        raise ValueError("intersection needs at least one set.")
+    result = sets[0]
+    for s in sets[1:]:
+        result = result & s
+    return result

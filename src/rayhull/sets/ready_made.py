@@ -1,0 +1,351 @@
+"""Ready-made sets, one short function each. All rows mean A x <= b; all are sparse and exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.reading import Shape, as_shape
+from rayhull.sets.rows import Array
+
+
+class ShapelessBox:
+    """Bounds that take the shape of the set they are combined with: ``monotone(5) & box(-1, 1)``."""
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = lower, upper
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, Polyhedron):
+            return other & Polyhedron(lower=self.lower, upper=self.upper, shape=other.shape)
+        return NotImplemented
+
+    __rand__ = __and__
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{self!r} has no shape yet, so it has no {name}: combine it with & or give a shape, box(-1, 1, (28, 28))."
+        )
+
+    def __repr__(self) -> str:
+        return f"box({self.lower}, {self.upper})"
+
+
+def box(lower: Any = None, upper: Any = None, shape: Shape | None = None) -> Any:
+    """lower <= x <= upper. Without a shape and with numbers as bounds, it takes the shape of what it is joined with.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.monotone(3) & rh.box(-1, 1)
+        Polyhedron(shape=(3,): 2 inequalities, x >= -1, x <= 1)
+    """
+    if shape is None and np.ndim(lower) == 0 and np.ndim(upper) == 0:
+        if lower is not None and upper is not None and lower > upper:
+            Polyhedron(lower=lower, upper=upper, shape=1)  # says what is wrong
+        return ShapelessBox(lower, upper)
+    if shape is None:
+        shape = np.shape(lower) or np.shape(upper)
+    return Polyhedron(lower=lower, upper=upper, shape=shape)
+
+
+def nonnegative(shape: Shape | None = None) -> Any:
+    """x >= 0.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.nonnegative(3).generators().rays
+        array([[0., 0., 1.],
+               [0., 1., 0.],
+               [1., 0., 0.]])
+    """
+    return box(lower=0, shape=shape)
+
+
+def sum_to(total: Any, shape: Shape, axis: int = -1) -> Polyhedron:
+    """sum of x along ``axis`` = total.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.sum_to(1, (2, 3))
+        >>> bool(P.contains(np.full((2, 3), 1 / 3)))
+        True
+    """
+    n = _length(shape, axis)
+    return along(Polyhedron(A_eq=sp.csr_array(np.ones((1, n), np.int64)), b_eq=total), shape, axis)
+
+
+def simplex(shape: Shape, axis: int = -1) -> Polyhedron:
+    """x >= 0 and the sum along ``axis`` is 1: probabilities.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.simplex(3).generators().vertices
+        array([[0., 0., 1.],
+               [0., 1., 0.],
+               [1., 0., 0.]])
+    """
+    return sum_to(1, shape, axis) & nonnegative(shape)
+
+
+def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any = 0) -> Polyhedron:
+    """x[i+1] - x[i] >= step along ``axis`` (decreasing: x[i] - x[i+1] >= step).
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.monotone((5, 24))                     # each of 5 rows increases along the last axis
+        >>> bool(P.contains(np.arange(120.0).reshape(5, 24)))
+        True
+    """
+    n = _length(shape, axis, least=2)
+    rows = _bands(n, [1, -1]) * (1 if increasing else -1)
+    return along(Polyhedron(rows, _offset(step, n - 1)), shape, axis)
+
+
+def convex(shape: Shape, axis: int = -1) -> Polyhedron:
+    """x[i-1] - 2 x[i] + x[i+1] >= 0 along ``axis``.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> bool(rh.convex(10).contains(np.linspace(-1, 1, 10) ** 2))
+        True
+    """
+    n = _length(shape, axis, least=3)
+    return along(Polyhedron(_bands(n, [-1, 2, -1])), shape, axis)
+
+
+def concave(shape: Shape, axis: int = -1) -> Polyhedron:
+    """x[i-1] - 2 x[i] + x[i+1] <= 0 along ``axis``.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> bool(rh.concave(10).contains(np.sqrt(np.arange(10))))
+        True
+    """
+    n = _length(shape, axis, least=3)
+    return along(Polyhedron(_bands(n, [1, -2, 1])), shape, axis)
+
+
+def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
+    """x increases up to index ``mode`` along ``axis`` and decreases after it.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> bool(rh.unimodal(5, mode=2).contains(np.array([0.0, 1, 3, 2, 2])))
+        True
+    """
+    n = _length(shape, axis, least=2)
+    if not 0 <= mode < n:
+        raise ValueError(f"mode must be an index from 0 to {n - 1}, got {mode}.")
+    up = np.where(np.arange(n - 1) < mode, 1, -1)
+    return along(Polyhedron(sp.csr_array(sp.diags_array(up, dtype=np.int64) @ _bands(n, [1, -1]))), shape, axis)
+
+
+def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
+    """-bound <= x[i+1] - x[i] <= bound along ``axis``: bounded differences.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> rh.lipschitz(4, 0.5).contains(np.array([[0.0, 0.5, 0, 0.25], [0, 1, 2, 3]]))
+        array([ True, False])
+    """
+    n = _length(shape, axis, least=2)
+    rows = _bands(n, [-1, 1])
+    return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), bound), shape, axis)
+
+
+def ordered(edges: Iterable[tuple[Any, Any]] | None, shape: Shape) -> Polyhedron:
+    """x[i] <= x[j] for each edge (i, j): any partial order.
+
+    Edges name coordinates of ``shape``: numbers, or index tuples for a shape of two axes or more. ``edges=None`` is the
+    grid order: x increases along every axis.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.ordered([(0, 1), (0, 2)], 3)          # x0 <= x1 and x0 <= x2
+        >>> P.contains(np.array([[0.0, 2, 1], [1, 0, 2]]))
+        array([ True, False])
+        >>> rh.ordered(None, (3, 3)).generators().rays.shape
+        (18, 9)
+    """
+    event = as_shape(shape)
+    if edges is None:
+        grid = [monotone(event, axis) for axis in range(len(event)) if event[axis] > 1]
+        matrix = sp.csr_array(sp.vstack([g.A for g in grid])) if grid else sp.csr_array((0, math.prod(event)))
+        return Polyhedron(matrix, shape=event)
+    pairs = [(_flat(i, event), _flat(j, event)) for i, j in edges]
+    return Polyhedron(_differences(pairs, math.prod(event)), shape=event)
+
+
+def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Polyhedron:
+    """Tile averages alternate in sign, dark at the top left: the paper's set.
+
+    sum of x over tile (r, c) is <= 0 where r + c is even, >= 0 where it is odd.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> G = rh.checkerboard((28, 28), tiles=(4, 4)).generators()
+        >>> G.rays.shape, G.lines.shape
+        ((16, 784), (768, 784))
+    """
+    height, width = _image(shape)
+    for size, count in zip((height, width), tiles, strict=True):
+        if size % count:
+            raise ValueError(f"{tiles} tiles do not divide an image of shape {(height, width)} evenly.")
+    down, across = (np.arange(n) // (n // count) for n, count in zip((height, width), tiles, strict=True))
+    tile = (down[:, None] * tiles[1] + across).ravel()
+    sign = np.where((down[:, None] + across) % 2 == 0, 1, -1).ravel()
+    rows = sp.csr_array((sign, (tile, np.arange(tile.size))), shape=(math.prod(tiles), tile.size))
+    names = [f"tile ({r}, {c})" for r in range(tiles[0]) for c in range(tiles[1])]
+    return Polyhedron(rows, shape=(height, width), names=names)
+
+
+def windows(
+    shape: Shape,
+    size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    *,
+    signs: Any = None,
+) -> Polyhedron:
+    """Signs or order of local averages over windows that slide over the event shape.
+
+    ``signs`` has one entry for each window (or is a number for all): +1 keeps the window's sum >= 0, -1 <= 0, 0 leaves
+    it free. Without ``signs`` the sums increase from each window to the next along every axis.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.windows((28, 28), 8, 5)                   # 5 x 5 windows, each brighter than the one before it
+        Polyhedron(shape=(28, 28): 40 inequalities)
+    """
+    event = as_shape(shape)
+    sizes = _per_axis(size, event, "size")
+    strides = sizes if stride is None else _per_axis(stride, event, "stride")
+    sums = sp.csr_array(np.ones((1, 1), np.int64))
+    counts = []
+    for n, length, hop in zip(event, sizes, strides, strict=True):
+        if length > n:
+            raise ValueError(f"a window of size {length} does not fit into an axis of length {n}.")
+        starts = np.arange(0, n - length + 1, hop)
+        columns = (starts[:, None] + np.arange(length)).ravel()
+        line = (np.ones(columns.size, np.int64), (np.repeat(np.arange(len(starts)), length), columns))
+        sums = sp.csr_array(sp.kron(sums, sp.csr_array(line, shape=(len(starts), n)), format="csr"))
+        counts.append(len(starts))
+    if signs is None:
+        grid = ordered(None, tuple(counts))
+        return Polyhedron(sp.csr_array(grid.A @ sums), shape=event)
+    chosen = np.broadcast_to(np.asarray(signs), tuple(counts)).ravel()
+    if not np.isin(chosen, (-1, 0, 1)).all():
+        raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
+    keep = np.flatnonzero(chosen)
+    return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep], dtype=np.int64) @ sums[keep]), shape=event)
+
+
+def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None) -> Polyhedron:
+    """a_i·x <= 0 for each row a_i: every one of a set of binary classifiers says no.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.halfspaces([[1, -1, 0], [0, 1, -1]])
+        >>> bool(P.contains(np.array([1.0, 2, 3])))
+        True
+    """
+    return Polyhedron(classifiers, shape=shape, names=names)
+
+
+def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
+    """The set P of one axis, stated for every line of a larger event shape along ``axis``.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.along(rh.Polyhedron([[1, 1, 1]], [2]), (5, 3))
+        Polyhedron(shape=(5, 3): 5 inequalities)
+    """
+    event = as_shape(shape)
+    n = _length(event, axis)
+    if P.dim != n:
+        raise ValueError(f"axis {axis} of shape {event} has length {n}, but the set has {P.dim} coordinates.")
+    if len(event) == 1:
+        return P
+    places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
+    copies = len(places)
+
+    def repeated(matrix: Any) -> Any:
+        entries = sp.coo_array(matrix)
+        m = entries.shape[0]
+        row = (entries.row + m * np.arange(copies)[:, None]).ravel()
+        column = places[:, entries.col].ravel()
+        return sp.csr_array((np.tile(entries.data, copies), (row, column)), shape=(m * copies, places.size))
+
+    def bound(values: Array | None) -> Array | None:
+        if values is None:
+            return None
+        out = np.empty(places.size, values.dtype)
+        out[places] = values.ravel()
+        return out
+
+    return Polyhedron(
+        repeated(P.A),
+        np.tile(P.b, copies),
+        repeated(P.A_eq),
+        np.tile(P.b_eq, copies),
+        bound(P.lower),
+        bound(P.upper),
+        shape=event,
+    )
+
+
+def _length(shape: Shape, axis: int, least: int = 1) -> int:
+    event = as_shape(shape)
+    if not -len(event) <= axis < len(event):
+        raise ValueError(f"axis {axis} is out of range for shape {event}.")
+    if event[axis] < least:
+        raise ValueError(f"axis {axis} of shape {event} needs a length of at least {least}, got {event[axis]}.")
+    return event[axis]
+
+
+def _bands(n: int, weights: Sequence[int]) -> sp.csr_array:
+    """Rows i with ``weights`` at i, i+1, ...: (n - len(weights) + 1, n)."""
+    m = n - len(weights) + 1
+    row = np.repeat(np.arange(m), len(weights))
+    column = row + np.tile(np.arange(len(weights)), m)
+    return sp.csr_array((np.tile(np.array(weights, np.int64), m), (row, column)), shape=(m, n))
+
+
+def _offset(step: Any, m: int) -> Any:
+    """-step for each row, exact where step is."""
+    return [-step] * m if np.ndim(step) == 0 else -np.asarray(step)
+
+
+def _differences(pairs: Sequence[tuple[int, int]], dim: int) -> sp.csr_array:
+    m = len(pairs)
+    if any(i == j for i, j in pairs):
+        raise ValueError("an edge (i, i) orders nothing: leave it out.")
+    column = np.array(pairs, np.int64).reshape(-1)
+    return sp.csr_array((np.tile([1, -1], m), (np.repeat(np.arange(m), 2), column)), shape=(m, dim))
+
+
+def _flat(index: Any, event: tuple[int, ...]) -> int:
+    place = tuple(index) if np.ndim(index) else (int(index),)
+    if len(place) == 1 and len(event) > 1:
+        place = tuple(int(i) for i in np.unravel_index(place[0], event))
+    if len(place) != len(event) or not all(0 <= i < n for i, n in zip(place, event, strict=True)):
+        raise ValueError(f"{index!r} is not a coordinate of shape {event}.")
+    return int(np.ravel_multi_index(place, event))
+
+
+def _image(shape: Shape) -> tuple[int, int]:
+    event = as_shape(shape)
+    if len(event) != 2:
+        raise ValueError(f"an image has two axes, got shape {event}.")
+    return event[0], event[1]
+
+
+def _per_axis(value: int | Sequence[int], event: tuple[int, ...], name: str) -> tuple[int, ...]:
+    sizes = (value,) * len(event) if isinstance(value, int) else tuple(value)
+    if len(sizes) != len(event) or any(s < 1 for s in sizes):
+        raise ValueError(f"{name} must be a positive number or one for each of {len(event)} axes, got {value!r}.")
+    return sizes
