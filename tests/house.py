@@ -1,0 +1,161 @@
+"""How the house stands, in numbers: files, function bodies, and how many files a piece of work passes through.
+
+``python -m tests.house`` measures, writes ``docs/house.json`` and fills the table in ``docs/design.md``; ``--check``
+only compares. A function's body is counted in lines without its docstring. Work is traced with ``sys.setprofile``
+after a first run that loads everything: calls into the package, distinct files, and how often control passes to a
+function of another file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import itertools
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "rayhull"
+FILE, PAGE = ROOT / "docs" / "house.json", ROOT / "docs" / "design.md"
+FIRST, LAST = "<!-- house -->\n", "<!-- end of house -->"
+
+# The same script over the sources of others, library code only: geotorch 43fc0d6, einops ccb89f2, lineax 2f0e083,
+# equinox 9336d82, qpsolvers 69b15d2.
+OTHERS = {
+    "geotorch": ("22", "99 / 578", "4 / 10 / 33", "35"),
+    "einops": ("16", "106 / 928", "1 / 11 / 144", "9"),
+    "lineax": ("23", "114 / 2408", "2 / 15 / 260", "58"),
+    "equinox.nn": ("19", "172 / 730", "8 / 29 / 61", "54"),
+    "qpsolvers": ("45", "225 / 1123", "11 / 67 / 281", "39"),
+}
+
+
+def sources() -> list[Path]:
+    """Every Python file of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Name and length of the body of every function and method, without its docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
+
+
+def shape() -> dict[str, Any]:
+    """Files, their lengths, function bodies, public names."""
+    import rayhull as rh
+
+    files = sources()
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
+    bodies = sorted(
+        (length, f"{path.relative_to(PACKAGE)}: {name}")
+        for path in files
+        for name, length in functions(ast.parse(path.read_text(encoding="utf-8")))
+    )
+    lengths = [length for length, _ in bodies]
+    return {
+        "files": len(files),
+        "root files": sum(path.parent == PACKAGE for path in files),
+        "lines of a file": {"median": int(statistics.median(lines)), "longest": max(lines)},
+        "lines of a body": {
+            "median": int(statistics.median(lengths)),
+            "p90": lengths[int(0.9 * len(lengths))],
+            "longest": lengths[-1],
+            "where": bodies[-1][1],
+        },
+        "public names": len([name for name in rh.__all__ if not name.startswith("__")]),
+    }
+
+
+def traced(work: Callable[[], object]) -> dict[str, int]:
+    """Calls into the package, files touched, changes of file."""
+    called: list[str] = []
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            called.append(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    changes = sum(a != b for a, b in itertools.pairwise(called))
+    return {"calls": len(called), "files": len(set(called)), "changes": changes}
+
+
+def work() -> dict[str, dict[str, int]]:
+    """Traces of a set, a layer, its forward pass, a conversion and a projection."""
+    import torch
+
+    import rayhull as rh
+
+    def stated() -> rh.Polyhedron:
+        return rh.checkerboard((28, 28), tiles=(4, 4)) & rh.box(-1, 1)
+
+    h, y = torch.randn(64, 256), torch.randn(64, 28, 28)
+
+    def each() -> dict[str, dict[str, int]]:
+        P, cone, layer = stated(), rh.ordered(None, (6, 6)), rh.Constrained(256, stated())
+        return {
+            "state the paper's set": traced(stated),
+            "build its layer": traced(lambda: rh.Constrained(256, P)),
+            "forward, 64 samples": traced(lambda: layer(h)),
+            "convert an order cone": traced(lambda: rh.convert(cone, cache=False)),
+            "project 64 samples": traced(lambda: rh.project(stated(), y)),
+        }
+
+    each()  # loads modules and kernels
+    return each()
+
+
+def table(house: dict[str, Any]) -> str:
+    """The numbers beside those of others, in Markdown."""
+    file, body = house["lines of a file"], house["lines of a body"]
+    ours = (
+        str(house["files"]),
+        f"{file['median']} / {file['longest']}",
+        f"{body['median']} / {body['p90']} / {body['longest']}",
+        str(house["public names"]),
+    )
+    rows = {f"**rayhull** ({house['root files']} at the root)": ours} | OTHERS
+    lines = [
+        "| | files | lines of a file: median / longest | of a function's body: median / p90 / longest | public names |",
+        "|---|---|---|---|---|",
+        *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()),
+        "",
+        "| work | calls into the package | files touched | changes of file |",
+        "|---|---|---|---|",
+        *(f"| {name} | {t['calls']} | {t['files']} | {t['changes']} |" for name, t in house["work"].items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def filled(page: str, house: dict[str, Any]) -> str:
+    """The page with the table between its markers."""
+    head, rest = page.split(FIRST, 1)
+    return head + FIRST + table(house) + LAST + rest.split(LAST, 1)[1]
+
+
+def main() -> int:
+    """Measure; write, or only compare."""
+    parser = argparse.ArgumentParser(prog="python -m tests.house", description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="print what differs from docs/house.json and stop")
+    check = parser.parse_args().check
+    house = shape() | {"work": work()}
+    print(table(house))
+    if check:
+        return int(house != json.loads(FILE.read_text()))
+    FILE.write_text(json.dumps(house, indent=1) + "\n")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), house), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
