@@ -1,0 +1,161 @@
+r"""A few steps towards the nearest point: accelerated gradient ascent on its dual. Pure functions of tensors.
+
+The nearest point of {z : G z <= c, lower <= z <= upper} to x is z(λ) for the best multipliers λ >= 0 of the rows:
+
+.. math:: z(λ) = \mathrm{clamp}(x - G^T λ), \qquad λ \leftarrow \max(0,\; λ + s\,(G\,z(λ) - c)), \quad s = 1 / ‖G‖_2^2
+
+A fixed number of such steps with Nesterov's momentum is a short tensor program without a branch: it compiles, exports
+and runs on any device. What comes out is near the set, not in it: a shrink has to follow. Bounds need no multiplier,
+they are clamped. Equalities are best met beforehand, in coordinates of their null space; beside bounds they keep
+multipliers of either sign.
+
+The derivative is autograd's through the steps. A rule of its own would take the same products in the other direction.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.sets.rows import Array
+
+
+def approach(
+    x: Tensor,
+    rows: Tensor,
+    rhs: Tensor,
+    *,
+    steps: int,
+    step: float,
+    lower: Tensor | None = None,
+    upper: Tensor | None = None,
+    equalities: int = 0,
+) -> Tensor:
+    """x moved by ``steps`` dual steps towards the nearest point of {G z <= c, lower <= z <= upper}.
+
+    Args:
+        x: the points.
+        rows, rhs: G (m, d) and c (m,); the last ``equalities`` of them mean =.
+        steps: how many; 0 only clamps.
+        step: at most 1 / ‖G‖₂², see :func:`step_size`.
+        lower, upper: bounds (d,), infinite where there is none.
+
+    Shape: x (\\*, d) → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.approach import approach
+        >>> G, c = torch.tensor([[1.0, 1.0]]), torch.tensor([1.0])              # x + y <= 1
+        >>> approach(torch.tensor([[2.0, 0.0]]), G, c, steps=1, step=0.5)       # one row: one step is exact
+        tensor([[ 1.5000, -0.5000]])
+        >>> approach(torch.tensor([[2.0, 0.0]]), G, c, steps=20, step=0.5, lower=torch.zeros(2)).round(decimals=3)
+        tensor([[1., 0.]])
+    """
+    flat = x.reshape(-1, x.shape[-1])
+    if not steps or not len(rhs):
+        return clamped(flat, lower, upper).reshape(x.shape)
+    if lower is None and upper is None and len(rhs) <= 2 * x.shape[-1]:
+        multipliers = _by_gram(flat, rows, rhs, steps, step, equalities)
+    else:
+        multipliers = _by_points(flat, rows, rhs, steps, step, lower, upper, equalities)
+    return clamped(torch.addmm(flat, multipliers, rows, alpha=-1), lower, upper).reshape(x.shape)
+
+
+def _by_gram(x: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: float, equalities: int) -> Tensor:
+    """Without bounds G z(μ) is affine in μ: one product with 1 - s G Gᵀ a step, not two with G."""
+    pull = step * torch.addmm(-rhs, x, rows.mT)  # (*, m)
+    turn = torch.addmm(torch.eye(len(rhs), dtype=x.dtype, device=x.device), rows, rows.mT, alpha=-step)
+    last = ahead = torch.zeros_like(pull)
+    for momentum in momenta(steps):
+        new = _signed(torch.addmm(pull, ahead, turn), equalities)
+        ahead, last = torch.lerp(last, new, 1 + momentum), new
+    return last
+
+
+def _by_points(
+    x: Tensor,
+    rows: Tensor,
+    rhs: Tensor,
+    steps: int,
+    step: float,
+    lower: Tensor | None,
+    upper: Tensor | None,
+    equalities: int,
+) -> Tensor:
+    last = ahead = x.new_zeros(len(x), len(rhs))
+    for momentum in momenta(steps):
+        point = clamped(torch.addmm(x, ahead, rows, alpha=-1), lower, upper)
+        new = _signed(torch.addmm(ahead - step * rhs, point, rows.mT, alpha=step), equalities)
+        ahead, last = torch.lerp(last, new, 1 + momentum), new
+    return last
+
+
+def _signed(multipliers: Tensor, equalities: int) -> Tensor:
+    """Multipliers of inequalities are not negative."""
+    if not equalities:
+        return torch.relu(multipliers)
+    return torch.cat([torch.relu(multipliers[..., :-equalities]), multipliers[..., -equalities:]], -1)
+
+
+def clamped(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+    """min(max(x, lower), upper); a side that is None is open.
+
+    Shape: x (\\*, d), lower and upper (d,) → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.approach import clamped
+        >>> clamped(torch.tensor([-2.0, 0.5]), torch.zeros(2), None)
+        tensor([0.0000, 0.5000])
+    """
+    x = x if lower is None else torch.maximum(x, lower)
+    return x if upper is None else torch.minimum(x, upper)
+
+
+def momenta(steps: int) -> list[float]:
+    """Nesterov's momentum (t - 1) / t' with t' = (1 + sqrt(1 + 4 t²)) / 2, from t = 1: numbers, fixed beforehand.
+
+    Examples:
+        >>> from rayhull.maps.approach import momenta
+        >>> [round(m, 3) for m in momenta(4)]
+        [0.0, 0.282, 0.434, 0.531]
+    """
+    found, t = [], 1.0
+    for _ in range(steps):
+        after = (1 + math.sqrt(1 + 4 * t * t)) / 2
+        found.append((t - 1) / after)
+        t = after
+    return found
+
+
+def step_size(rows: Array) -> float:
+    """1 / ‖G‖₂², the longest step that surely converges. Shape: rows (m, d)
+
+    Examples:
+        >>> import numpy as np
+        >>> from rayhull.maps.approach import step_size
+        >>> step_size(np.array([[1.0, 1.0]]))
+        0.5
+    """
+    if not rows.size:
+        return 1.0
+    small = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
+    return 1.0 / float(np.linalg.eigvalsh(small)[-1])
+
+
+def unit_rows(rows: Array, rhs: Array) -> tuple[Array, Array]:
+    """The same halfspaces with rows of unit length: a/‖a‖·x <= b/‖a‖, so that one step serves every multiplier.
+
+    Shape: rows (m, d), rhs (m,) → the same
+
+    Examples:
+        >>> import numpy as np
+        >>> from rayhull.maps.approach import unit_rows
+        >>> unit_rows(np.array([[3.0, 4.0]]), np.array([10.0]))
+        (array([[0.6, 0.8]]), array([2.]))
+    """
+    norms = np.linalg.norm(rows, axis=1)
+    return rows / norms[:, None], rhs / norms

@@ -1,0 +1,120 @@
+r"""The way into an order: halfway between the least majorant and the greatest minorant. Pure functions of tensors.
+
+.. math:: x_j = \tfrac12 \bigl(\max_{i \preceq j} u_i + \min_{i \succeq j} u_i\bigr)
+
+Both terms keep the order, so their mean does, in floats too: maxima and minima are exact, and halving and rounding a
+sum are monotone. Inside the order the map is the identity, and two points come out no further apart than they went in
+(in the maximum norm). Any increasing function keeps an order: bounds are a clamp or a sigmoid afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.sets.rows import Array
+
+
+def into_grid_order(u: Tensor, axes: int) -> Tensor:
+    """Not decreasing along each of the last ``axes`` axes: chains (one), isotonic images (two), and so on.
+
+    Shape: (\\*, n1, ..., n_axes) → the same
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import into_grid_order
+        >>> into_grid_order(torch.tensor([1.0, 3.0, 2.0, 4.0]), 1)
+        tensor([1.0000, 2.5000, 2.5000, 4.0000])
+    """
+    above = below = u
+    for axis in range(-axes, 0):
+        above = torch.cummax(above, axis).values
+        below = torch.cummin(below.flip(axis), axis).values.flip(axis)
+    return mean(above, below)
+
+
+def mean(above: Tensor, below: Tensor) -> Tensor:
+    """(above + below) / 2, increasing in both in floats too. Halving first keeps large numbers from overflowing."""
+    return 0.5 * above + 0.5 * below
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A partial order in rounds: in each, some coordinates take the maximum over their predecessors in earlier rounds.
+
+    ``take[k]`` are coordinates that come later than all of ``before[k]``, (size, width), padded with themselves.
+    """
+
+    take: tuple[Array, ...]
+    before: tuple[Array, ...]
+
+
+def levels(pairs: Sequence[tuple[int, int]] | Array, n: int) -> Levels:
+    """The rounds of the order i ⪯ j for each pair (i, j), by the longest chain below each coordinate.
+
+    Examples:
+        >>> from rayhull.maps.order import levels
+        >>> found = levels([(0, 1), (0, 2), (1, 3), (2, 3)], 4)
+        >>> [t.tolist() for t in found.take], [b.tolist() for b in found.before]
+        ([[1, 2], [3]], [[[0], [0]], [[1, 2]]])
+    """
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    depth = _depths(pairs, n)
+    take, before = [], []
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(depth == level)
+        found = [pairs[pairs[:, 1] == j, 0] for j in here]
+        width = max(map(len, found))
+        take.append(here)
+        before.append(np.stack([np.resize(f, width) for f in found]))  # repeats do not change a maximum
+    return Levels(tuple(take), tuple(before))
+
+
+def _depths(pairs: Array, n: int) -> Array:
+    """The length of the longest chain below each coordinate; a cycle is refused."""
+    depth = np.zeros(n, np.int64)
+    for _ in range(n + 1):
+        after = depth.copy()
+        np.maximum.at(after, pairs[:, 1], depth[pairs[:, 0]] + 1)
+        if (after == depth).all():
+            return depth
+        depth = after
+    raise ValueError("the pairs have a cycle, i before j before i: state such coordinates as equal (A_eq).")
+
+
+def least_majorant(u: Tensor, take: Sequence[Tensor], before: Sequence[Tensor]) -> Tensor:
+    """max over all predecessors, round by round. Shape: (\\*, n) → (\\*, n)"""
+    for here, earlier in zip(take, before, strict=True):
+        over = u[..., earlier].amax(-1)  # (*, size)
+        u = u.index_copy(-1, here, torch.maximum(u[..., here], over))
+    return u
+
+
+def into_order(
+    u: Tensor, up: tuple[Sequence[Tensor], Sequence[Tensor]], down: tuple[Sequence[Tensor], Sequence[Tensor]]
+) -> Tensor:
+    """The same for any partial order: ``up`` its :func:`levels` as tensors, ``down`` those of the pairs turned round.
+
+    Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import as_tensors, into_order, levels
+        >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
+        >>> up, down = as_tensors(levels(pairs, 4)), as_tensors(levels([(j, i) for i, j in pairs], 4))
+        >>> into_order(torch.tensor([1.0, 0.0, 2.0, 1.0]), up, down)
+        tensor([0.5000, 0.5000, 1.5000, 1.5000])
+    """
+    return mean(least_majorant(u, *up), -least_majorant(-u, *down))
+
+
+def as_tensors(found: Levels, device: torch.device | str | None = None) -> tuple[list[Tensor], list[Tensor]]:
+    """The rounds as index tensors."""
+    return (
+        [torch.as_tensor(t, device=device) for t in found.take],
+        [torch.as_tensor(b, device=device) for b in found.before],
+    )
