@@ -212,4 +212,6 @@ def test_the_steps_compile_and_export_as_one_graph(boxed: bool) -> None:
 
     x = torch.randn(7, 5)
     program = torch.export.export(Steps(), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    assert torch.allclose(program.module()(x), Steps()(x), atol=1e-6)
+    more = torch.randn(11, 5)
+    assert torch.allclose(program.module()(more), Steps()(more), atol=1e-6)
+    assert torch.allclose(torch.compile(Steps(), fullgraph=True, backend="aot_eager")(x), Steps()(x), atol=1e-6)

@@ -85,7 +85,7 @@ def _by_points(
     upper: Tensor | None,
     equalities: int,
 ) -> Tensor:
-    last = ahead = x.new_zeros(len(x), len(rhs))
+    last = ahead = x.new_zeros(x.shape[0], len(rhs))
     for momentum in momenta(steps):
         point = clamped(torch.addmm(x, ahead, rows, alpha=-1), lower, upper)
         new = _signed(torch.addmm(ahead - step * rhs, point, rows.mT, alpha=step), equalities)
