@@ -1,10 +1,11 @@
 # Each target sets up what it needs in .venv; a fresh machine needs Python 3.11+ and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# pip picks the CPU build of torch when the pinned release is asked for by itself, first.
+# pip picks the CPU build of torch when the pinned release is asked for by itself, first; the core is then compiled with
+# its headers, which is why nothing is built in isolation.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format bench fuzz reproduce clean
+.PHONY: help core demo test lint format bench fuzz reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -13,19 +14,19 @@ help:  ## List the targets
 .venv/torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayhull needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	$(INSTALL) torch==2.13.0
+	$(INSTALL) torch==2.13.0 hatchling
 	@touch $@
 
 .venv/demo: .venv/torch pyproject.toml
-	$(INSTALL) -e '.[experiments]'
+	$(INSTALL) --no-build-isolation -e '.[experiments]'
 	@touch $@
 
 .venv/dev: .venv/torch pyproject.toml
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) --no-build-isolation -e '.[dev]'
 	@touch $@
 
 .venv/bench: .venv/dev pyproject.toml
-	$(INSTALL) -e '.[bench]'
+	$(INSTALL) --no-build-isolation -e '.[bench]'
 	@touch $@
 
 # The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
@@ -39,6 +40,9 @@ demo: .venv/demo  ## Three short studies on the shipped digits, then results/dem
 
 reproduce: .venv/demo  ## The whole paper: hours on a CPU; stop it and go on at any time
 	$(BIN)/python -m experiments reproduce
+
+core: .venv/torch  ## Compile the core where it is out of date
+	$(BIN)/python -m rayhull.core.build
 
 test: .venv/dev  ## Run the tests (doctests and README code included)
 	$(BIN)/python -m pytest -n 2
@@ -59,4 +63,5 @@ fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
 
 clean:  ## Remove the environment and every cache
+	rm -f src/rayhull/core/*.so
 	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

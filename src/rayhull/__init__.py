@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from rayhull import core
     from rayhull.conversion.convert import convert
     from rayhull.conversion.files import read, write
     from rayhull.conversion.generators import Generators
@@ -92,6 +93,7 @@ __all__ = [
     "concave",
     "convert",
     "convex",
+    "core",
     "halfspaces",
     "intersection",
     "lipschitz",
@@ -111,6 +113,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "core":
+        return importlib.import_module("rayhull.core")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)
@@ -119,4 +123,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*globals(), *_MODULE_OF, "core"})

@@ -64,8 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_argument("--quiet", action="store_true", help="no progress bar")
     convert.set_defaults(run=_convert)
 
-    info = commands.add_parser("info", help="dimension, rows, hidden equalities, lines, blocks")
-    info.add_argument("file", type=Path)
+    info = commands.add_parser("info", help="a set's dimension, rows, hidden equalities, lines, blocks; or what runs")
+    info.add_argument("file", type=Path, nargs="?", help="the set; without one: the version and which kernels run")
     info.set_defaults(run=_info)
 
     check = commands.add_parser("check", help="are points inside? exit code 1 if some are not")
@@ -105,8 +105,14 @@ def _read_set(path: Path) -> Any:
 
 
 def _info(options: Any) -> int:
-    print(_read_set(options.file).describe())
+    print(_read_set(options.file).describe() if options.file else _what_runs())
     return 0
+
+
+def _what_runs() -> str:
+    from rayhull import core
+
+    return f"rayhull {__version__}\n{core.status()}"
 
 
 def _check(options: Any) -> int:

@@ -1,0 +1,166 @@
+"""Compile the core: ``python -m rayhull.core.build``. The wheel's build hook calls the same function.
+
+Two libraries, each once for every instruction set of the processor family; the loader takes the best that runs:
+
+- ``conversion``: plain C functions on arrays. Needs a compiler alone, so files are converted without importing torch.
+- ``operators``: what a forward pass meets, through LibTorch's stable ABI. One binary serves torch 2.10 and later; it is
+  left out where torch's headers are missing.
+
+A library carries the digest of the sources it was made from: one that is out of date is never loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "source"
+SUFFIX = {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
+
+# What each library is made of. Exact arithmetic and strict layers are compiled as written; the projection's sums may be
+# reordered, which is what lets them use vector registers. Infinities stay: a bound may be one.
+PARTS = {"conversion": ["conversion"], "operators": ["projection", "operators"]}
+COMMON = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra"]
+REORDERED = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math", "-ffp-contract=fast"]
+FLAGS = {"conversion": ["-ffp-contract=off"], "projection": REORDERED, "operators": ["-ffp-contract=off"]}
+STABLE_ABI = "-DTORCH_TARGET_VERSION=0x020a000000000000"  # torch 2.10
+SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
+COVERAGE = ("-O0", "-g", "--coverage", "-fprofile-update=atomic")
+
+
+class CannotBuildError(Exception):
+    """There is no compiler, or it failed."""
+
+
+def levels() -> dict[str, list[str]]:
+    """Instruction sets to build for, the portable one first, with the compiler's flags."""
+    machine = platform.machine().lower()
+    if machine in ("x86_64", "amd64"):
+        return {level: [f"-march={level}"] for level in ("x86-64-v2", "x86-64-v3")}
+    return {machine: []}
+
+
+def digest() -> str:
+    """What the sources say, in 16 hexadecimal digits."""
+    sha = hashlib.sha256()
+    for path in sorted(SOURCE.rglob("*.[ch]pp")):
+        sha.update(path.name.encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:16]
+
+
+def library_path(name: str, level: str, folder: Path = HERE) -> Path:
+    """Where a library lies."""
+    return folder / f"{name}-{level}{SUFFIX}"
+
+
+def torch_home() -> Path | None:
+    """The folder of torch with its headers, without importing it; also from inside pip's isolated environments."""
+    spec = importlib.util.find_spec("torch")
+    places = [Path(spec.origin).parent] if spec and spec.origin else []
+    places += [Path(sysconfig.get_path(kind)) / "torch" for kind in ("purelib", "platlib")]
+    return next((p for p in places if (p / "include/torch/csrc/stable/library.h").exists()), None)
+
+
+def compiler() -> str:
+    """The C++ compiler: ``CXX``, or the first that is found."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        raise CannotBuildError(f"no C++ compiler ({', '.join(names)}): install one, or set CXX.")
+    return found
+
+
+@dataclass(frozen=True)
+class Build:
+    """One way to compile, into one folder."""
+
+    folder: Path = HERE
+    extra: tuple[str, ...] = ()
+    verbose: bool = False
+    compiler: str = field(default_factory=compiler)
+    torch: Path | None = field(default_factory=torch_home)
+
+    @property
+    def stamp(self) -> str:
+        """What a library says of itself: its sources, and how it was compiled if not as usual."""
+        return digest() + ("-" + hashlib.sha256(" ".join(self.extra).encode()).hexdigest()[:4] if self.extra else "")
+
+    def run(self) -> list[Path]:
+        """Compile what is out of date; returns the libraries that are there now."""
+        names = [name for name in PARTS if name != "operators" or self.torch is not None]
+        wanted = [(name, level) for name in names for level in levels()]
+        old = [(name, level) for name, level in wanted if not self._is_current(library_path(name, level, self.folder))]
+        with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = [
+                (name, level, [pool.submit(self._compile, unit, level, Path(scratch)) for unit in _units(name)])
+                for name, level in old
+            ]
+            for name, level, made in jobs:
+                self._link(library_path(name, level, self.folder), [job.result() for job in made], name)
+        return [library_path(name, level, self.folder) for name, level in wanted]
+
+    def _is_current(self, path: Path) -> bool:
+        return path.exists() and f"rayhull core {self.stamp}\0".encode() in path.read_bytes()
+
+    def _compile(self, unit: Path, level: str, scratch: Path) -> Path:
+        part = unit.parent.name
+        made = scratch / f"{part}-{unit.stem}-{level}.o"
+        command = [*COMMON, *levels()[level], *FLAGS[part], f'-DRAYHULL_STAMP="{self.stamp}"', f"-I{SOURCE}"]
+        if part == "operators":
+            command += [STABLE_ABI, "-isystem", f"{self.torch}/include"]
+        self._call([*command, *self.extra, "-c", str(unit), "-o", str(made)])
+        return made
+
+    def _link(self, target: Path, objects: list[Path], name: str) -> None:
+        libraries = [f"-L{self.torch}/lib", "-ltorch_cpu", "-lc10"] if name == "operators" else ["-pthread"]
+        fresh = target.with_name(f"{target.name}.{os.getpid()}")
+        self._call(["-shared", *self.extra, *map(str, objects), *libraries, "-o", str(fresh)])
+        fresh.replace(target)  # a process that has the old one open keeps it
+
+    def _call(self, arguments: list[str]) -> None:
+        if self.verbose:
+            print(self.compiler, *arguments, flush=True)
+        done = subprocess.run([self.compiler, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode or self.verbose:
+            print(done.stderr, end="", file=sys.stderr)
+        if done.returncode:
+            raise CannotBuildError(f"{self.compiler} failed on {Path(arguments[-3]).name}; its messages are above.")
+
+
+def _units(name: str) -> list[Path]:
+    return [path for part in PARTS[name] for path in sorted((SOURCE / part).glob("*.cpp"))]
+
+
+def main() -> int:
+    """Build, and say what there is."""
+    parser = argparse.ArgumentParser(description="Compile the core of rayhull in place, where it is out of date.")
+    parser.add_argument("--verbose", action="store_true", help="print the compiler's commands and warnings")
+    parser.add_argument("--sanitize", type=Path, metavar="FOLDER", help="with AddressSanitizer and UBSan, into FOLDER")
+    parser.add_argument("--coverage", type=Path, metavar="FOLDER", help="counting executed lines (gcov), into FOLDER")
+    options = parser.parse_args()
+    folder = options.sanitize or options.coverage or HERE
+    extra = SANITIZE if options.sanitize else COVERAGE if options.coverage else ()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        made = Build(folder.resolve(), extra, options.verbose).run()
+    except CannotBuildError as error:
+        print(f"rayhull: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(f"{path.name}: {path.stat().st_size // 1024} KB" for path in made))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The compiled core: it loads or says why not, and every kernel gives what the reference gives."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rayhull as rh
+from rayhull.core import build, library
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_core_says_what_runs():
+    assert rh.core.status().startswith("conversion: ")
+    assert "operators: " in rh.core.status()
+
+
+@pytest.mark.parametrize("setting", ["0", "nowhere"])
+def test_without_the_binary_the_reference_runs_and_says_so(setting, tmp_path):
+    setting = setting if setting == "0" else str(tmp_path)
+    code = "import rayhull as rh; print(rh.core.status()); print(rh.convert(rh.monotone(4), cache=False))"
+    environment = {**os.environ, "RAYHULL_CORE": setting, "PYTHONPATH": str(ROOT / "src")}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout.count("reference") == 2
+    assert "3 rays, 1 lines" in out.stdout
+    assert out.stderr == ""
+
+
+def test_a_library_of_other_sources_is_not_loaded(tmp_path, monkeypatch):
+    level = next(iter(build.levels()))
+    build.library_path("conversion", level, tmp_path).write_bytes(b"rayhull core 0123456789abcdef\0")
+    monkeypatch.setenv("RAYHULL_CORE", str(tmp_path))
+    library._find.cache_clear()
+    try:
+        assert library.load("conversion") is None
+        assert "older sources" in library.status()
+    finally:
+        library._find.cache_clear()
+
+
+def test_without_a_compiler_the_build_says_so(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(build.CannotBuildError, match="no-such-compiler"):
+        build.Build().run()
