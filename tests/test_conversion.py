@@ -165,16 +165,100 @@ def test_small_random_sets_match_brute_force(arguments):
 
 
 @pytest.mark.parametrize("noise", [1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6])
-def test_noisy_floats_are_right_or_refused(noise):
-    exact = counts(cyclic_cone(12, 6))
+def test_noise_on_a_simple_cone_changes_no_face_and_is_never_refused(noise):
     rng = np.random.default_rng(0)
     A = cyclic_cone(12, 6).A.astype(float)
     A = A / np.abs(A).max(axis=1, keepdims=True)
-    P = rh.Polyhedron(A * (1 + noise * rng.standard_normal(A.shape)))
+    assert counts(rh.Polyhedron(A * (1 + noise * rng.standard_normal(A.shape)))) == counts(cyclic_cone(12, 6))
+
+
+@pytest.mark.parametrize("noise", [0, 1e-16, 1e-15, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_on_a_degenerate_set_is_rounding_or_counts_or_is_refused(noise, seed):
+    """Eight facets meet at each vertex. Up to one rounding they do; from 1e-6 on they clearly don't."""
+    rng = np.random.default_rng(seed)
+    A = cross_polytope(4).A @ np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    A = A * (1 + noise * rng.standard_normal(A.shape))
+    exact = counts(rh.Polyhedron(as_fractions(A), 1))
     try:
-        assert counts(P) == exact  # a simple polytope: small noise does not change its faces
+        found = counts(rh.Polyhedron(A, 1.0))
     except rh.UnverifiedError as error:
+        assert 1e-16 < noise < 1e-6
         assert "integers or fractions" in str(error)
+    else:
+        assert found == exact or (found == (8, 0, 0) and noise <= 1e-14)
+
+
+def as_fractions(A):
+    return np.array([[Fraction(float(v)) for v in row] for row in A], dtype=object)
+
+
+# -- floats of every size -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e14, 1e18])
+def test_a_redundant_row_far_away_costs_no_vertex_and_no_digit(far):
+    G = rh.convert(rh.Polyhedron([[1.0, 1.0], [0.7, -1.0]], [1.0, far], lower=0), cache=False)
+    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1], [1, 0]], atol=1e-15)
+    G = rh.convert(rh.Polyhedron([[1.0, 1.0], [1.0, -1.0]], [1.0, far], lower=0), cache=False)
+    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1], [1, 0]], atol=1e-15)
+
+
+@pytest.mark.parametrize("width", [10.0**-n for n in range(1, 17)])
+def test_a_thin_slab_keeps_its_four_vertices_or_is_refused(width):
+    P = rh.Polyhedron([[1.0, -1.0], [-1.0, 1.0]], [width, 0.0], lower=0, upper=1)
+    try:
+        G = rh.convert(P, cache=False)
+    except rh.UnverifiedError:
+        assert width < 2e-11
+    else:
+        np.testing.assert_allclose(G.vertices, [[0, 0], [width, 0], [1, 1 - width], [1, 1]], rtol=1e-12)
+
+
+def test_an_entry_that_is_tiny_beside_its_row_is_used_or_refused_but_not_dropped():
+    G = rh.convert(rh.Polyhedron([[1.0, 1e-9]], [1.0], lower=0), cache=False)
+    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1e9], [1, 0]])
+    with pytest.raises(rh.UnverifiedError):
+        rh.convert(rh.Polyhedron([[1.0, 1e-15]], [1.0], lower=0), cache=False)  # a vertex at 1e15, or a ray?
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-20, 1.0, 1e20, 1e200])
+def test_the_unit_of_length_does_not_change_the_answer(unit):
+    A, b = np.array([[0.3, 1.1, 0.0], [-1.0, 0.2, 0.7], [0.0, 0.1, -0.9]]), np.array([1.0, 2.0, 0.3])
+    here = rh.convert(rh.Polyhedron(A, b, lower=-0.1), cache=False)
+    there = rh.convert(rh.Polyhedron(A, b * unit, lower=-0.1 * unit), cache=False)
+    np.testing.assert_allclose(there.vertices / unit, here.vertices, atol=1e-14)
+    np.testing.assert_allclose(there.rays, here.rays, atol=1e-14)
+    scaled = rh.convert(rh.Polyhedron(A * unit, b * unit, lower=-0.1), cache=False)  # rows times a number
+    np.testing.assert_allclose(scaled.vertices, here.vertices, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "P",
+    [
+        rh.Polyhedron([[0.1, 0.1]], [0.1], lower=0),
+        rh.product(rh.Polyhedron([[0.1, 0.1]], [0.1], lower=0), rh.simplex(2)),
+        rh.product(*[rh.Polyhedron([[0.1, 0.1]], [0.1], lower=0)] * 2),
+    ],
+    ids=["one block", "beside an exact block", "two blocks"],
+)
+def test_generators_computed_in_floats_are_never_called_exact(P):
+    G = rh.convert(P, cache=False)
+    assert set(np.unique(G.vertices)) == {0.0, 1.0}  # they look exact
+    assert G.exact is None
+    assert "floats" in repr(G)
+
+
+def test_float_equalities_agree_contradict_each_other_or_are_too_close_to_call():
+    def point(difference):
+        P = rh.Polyhedron(A_eq=[[0.1, 0.3], [0.2, 0.6], [1.0, -1.0]], b_eq=[1e-3, 2e-3 * (1 + difference), 0.0])
+        return rh.convert(P, cache=False).vertices
+
+    np.testing.assert_allclose(point(0), [[2.5e-3, 2.5e-3]])
+    with pytest.raises(rh.EmptySetError, match="contradicts the others"):
+        point(1e-7)
+    with pytest.raises(rh.UnverifiedError, match="differs from what the others imply"):
+        point(1e-10)
 
 
 def test_floats_give_what_the_same_set_gives_in_integers():

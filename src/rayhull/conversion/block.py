@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from rayhull.conversion.floats import ADVICE, UNCERTAINTY
 from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.rays import RaySource
 from rayhull.conversion.slack_form import SlackForm, slack_form
+from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.numbers import INT64_SAFE, largest, primitive, product, short_kind, times
 from rayhull.sets.exact_membership import exact_integers
@@ -20,21 +22,21 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 FEW_PRODUCTS, MANY_PRODUCTS = 10_000_000, 1_000_000  # of machine integers, of Python's
+CLEARLY_ZERO, CLEARLY_POSITIVE = 2.0**-40, 2.0**-38  # of a ray's t: the gap that double description leaves
 FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
 
 
 def block_generators(P: Polyhedron, source: RaySource) -> Generators | ExactGenerators:
     """Vertices, rays and lines of a set that is one block of coordinates."""
-    form = slack_form(P)
+    form = slack_form(P) if P.is_exact else float_slack_form(P)
     weights, points, rays = _in_slacks(P, form, source)
     numerators, denominators = form.points(weights, points)
     directions = rays[0] if len(rays) == 1 else np.concatenate(rays)
-    if form.exact:
+    if P.is_exact:
         exact = ExactGenerators(numerators, denominators, directions, form.lines)
         _prove_feasible(P, exact)
         return exact
-    G = Generators(numerators, _scaled(directions), form.lines)
-    G.exact = None  # rounded floats may look like small dyadic numbers; they are not meant as such
+    G = Generators.from_floats(numerators, _scaled(directions), form.lines)
     _check_feasible(P, G)
     return G
 
@@ -72,18 +74,10 @@ def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Arr
     The slack s of one row with g != 0 takes t's place as a coordinate: t >= 0 says nothing about a bounded set, and
     starting from it makes the cones on the way large (a cross-polytope in R^10: 1676 rays instead of 20).
     """
-    i = int(np.argmax(np.abs(g))) if g.dtype == np.float64 else int(np.flatnonzero(g)[0])
-    others = np.arange(len(g)) != i
-    sign, size = (1 if g[i] > 0 else -1), abs(g[i])
-    swap = _exact_kind(G, g)
-    G, g = G.astype(swap), g.astype(swap)
-    rows = np.concatenate([size * G[others] - sign * g[others, None] * G[i], sign * g[others, None]], axis=1)
-    above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)  # |g_i| t = sign (s - G_i y) >= 0
-    C = np.concatenate([rows, above])
-    if swap == np.float64:
-        rays = source.rays(C)
-        height = sign * (rays[:, -1] - rays[:, :-1] @ G[i])
-        return rays[:, :-1], np.where(np.abs(height) < 1e-9, 0.0, height) / size
+    if G.dtype == np.float64:
+        return _float_rays(G, g, source)
+    kind = _exact_kind(G, g)
+    C, i, sign, size = _swapped(G.astype(kind), g.astype(kind), int(np.flatnonzero(g)[0]))
     rays = source.rays(primitive(C))
     y = rays[:, :-1]
     height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
@@ -91,10 +85,41 @@ def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Arr
     return both[:, :-1], both[:, -1]
 
 
+def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
+    """Rows C (y, s) >= 0 of the cone in which the slack s = G_i y + g_i t has taken t's place; i; sign and size of g_i.
+
+    The last row says that t >= 0: |g_i| t = sign (s - G_i y).
+    """
+    rest = np.arange(len(g)) != i
+    sign, size = (1 if g[i] > 0 else -1), abs(g[i])
+    rows = np.concatenate([size * G[rest] - sign * g[rest, None] * G[i], sign * g[rest, None]], axis=1)
+    above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)
+    return np.concatenate([rows, above]), i, sign, size
+
+
+def _float_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Array]:
+    """The same in floats.
+
+    The row of median distance is swapped: a far or a near one would cost the others their digits. A ray's t is its
+    slack of the last row, which double description left either 0 up to rounding or clearly positive.
+    """
+    distance = np.abs(g) / np.maximum(np.abs(G).max(axis=1), 1e-300)
+    nonzero = np.flatnonzero(g)
+    middle = nonzero[np.argsort(distance[nonzero], kind="stable")[(len(nonzero) - 1) // 2]]
+    C, i, sign, size = _swapped(G, g, int(middle))
+    terms = np.abs(np.delete(G, i, axis=0)) * size, np.abs(np.delete(g, i)[:, None] * G[i])
+    difference = C[:-1, :-1]
+    difference[np.abs(difference) <= UNCERTAINTY * np.minimum(*terms)] = 0.0  # what two equal terms leave is rounding
+    rays = source.rays(C)
+    height = sign * (rays[:, -1] - rays[:, :-1] @ G[i])
+    relative = height / np.abs(C[-1]).sum()
+    if ((relative > CLEARLY_ZERO) & (relative < CLEARLY_POSITIVE)).any():
+        raise UnverifiedError(f"Floats cannot tell a vertex that is very far away from a ray. {ADVICE}")
+    return rays[:, :-1], np.where(relative <= CLEARLY_ZERO, 0.0, height / size)
+
+
 def _exact_kind(G: Array, g: Array) -> type:
-    """Floats stay floats; integers become Python's where a product of two of them might not fit."""
-    if G.dtype == np.float64:
-        return np.float64
+    """int64, or Python's integers where a product of two might not fit."""
     return np.int64 if 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31 else object
 
 

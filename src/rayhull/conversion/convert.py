@@ -103,7 +103,7 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Found]], limits: Limi
     vertices = _combined(P.dim, [(g.vertices, index) for index, g in known])
     rays = _placed(P.dim, [(g.rays, index) for index, g in known])
     lines = _placed(P.dim, [(g.lines, index) for index, g in known])
-    return Generators(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
+    return Generators.from_floats(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
 
 
 def _vertices(g: Found) -> int:

@@ -61,6 +61,7 @@ def extreme_rays(
     limits: Limits | None = None,
     report: Callable[[int, int, int, int], None] | None = None,
     compiled: bool | None = None,
+    rounded: bool = True,
 ) -> NDArray[Any]:
     """Extreme rays of the pointed cone {y in R^k : y >= 0, C y >= 0}, verified.
 
@@ -72,6 +73,7 @@ def extreme_rays(
         limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.limits.Limits`.
         report: called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
         compiled: True asks for numba, False for NumPy alone, None takes numba if it is there and the work is long.
+        rounded: whether floats of up to 2^-44 of their row's size count as 0; False where only zeros do.
 
     Shape:
         ``C`` (n, k); returns (r, k), in lexicographic order: primitive integer vectors (int64, or Python integers
@@ -87,7 +89,7 @@ def extreme_rays(
     C = _checked(C)
     kernels = _kernels(compiled) if compiled or (compiled is None and _is_loaded()) else None
     watch = Watch(limits or Limits(), report, len(C))
-    state = _start(C)
+    state = _start(C, rounded)
     order = ranks(C)
     with interrupts():
         while len(state.left) and len(state.S):
@@ -142,7 +144,7 @@ def _is_long(state: State, column: int, watch: Watch) -> bool:
     return watch.seconds() > PATIENCE or pairs > MANY_PAIRS
 
 
-def _start(C: NDArray[Any]) -> State:
+def _start(C: NDArray[Any], rounded: bool) -> State:
     """The orthant: unit vectors, each with all coordinates but one at zero."""
     n, k = C.shape
     E = np.zeros(k)
@@ -154,7 +156,8 @@ def _start(C: NDArray[Any]) -> State:
         S = narrowed(primitive(S))
     else:
         E[:] = floats.UNCERTAINTY
-        S[np.abs(S) <= floats.ZERO_LEVEL * floats.UNCERTAINTY] = 0.0
+        if rounded:
+            S[np.abs(S) <= floats.ZERO_LEVEL * floats.UNCERTAINTY] = 0.0
     zeros = np.zeros((k, k + n), bool)
     zeros[:, :k] = ~np.eye(k, dtype=bool)
     return State(C, S, adjacency.packed(zeros), E, np.arange(n), np.zeros(n, np.int64), k)

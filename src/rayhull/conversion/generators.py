@@ -54,7 +54,7 @@ class Generators:
         blank = np.zeros((0, d), np.int64)
         points = arrays.get("vertices", np.zeros((1, d), np.int64))
         directions = [arrays.get("rays", blank), arrays.get("lines", blank)]
-        self.exact = _exact(points, *directions)
+        self.exact: ExactGenerators | None = _exact(points, *directions)
         self.vertices, self.rays, self.lines = (to_float(a) for a in (points, *directions))
 
     @classmethod
@@ -64,6 +64,14 @@ class Generators:
         made.exact = exact
         made.vertices = _quotients(exact.numerators, exact.denominators)
         made.rays, made.lines = directions_to_float(exact.rays), directions_to_float(exact.lines)
+        return made
+
+    @classmethod
+    def from_floats(cls, vertices: Array, rays: Array, lines: Array) -> Generators:
+        """From computed floats: rounded numbers that look like small dyadic ones are not meant as exact."""
+        made = cls.__new__(cls)
+        made.exact = None
+        made.vertices, made.rays, made.lines = vertices, rays, lines
         return made
 
     @property

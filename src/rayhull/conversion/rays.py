@@ -42,7 +42,7 @@ class RaySource:
             return known
         start = time.monotonic()
         if self.engine == "auto":
-            found = extreme_rays(C, limits=self.limits, report=self.tell)
+            found = extreme_rays(C, limits=self.limits, report=self.tell, rounded=False)  # rounding was cleared before
         else:
             found = engine_rays(self.engine, C)
         if key is not None:

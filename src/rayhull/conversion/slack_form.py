@@ -18,27 +18,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.linalg
 
 from rayhull.conversion.echelon import echelon_edges
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.elimination import independent_rows, inverse
 from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, primitive, product, sort_rows, times
 from rayhull.sets.blocks import tied_columns
-from rayhull.sets.rows import Array, Rows
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-# In floats, what is below NEGLIGIBLE (relative) counts as 0 and what is above CERTAIN as not 0; in between we refuse.
-NEGLIGIBLE, CERTAIN = 1e-11, 1e-8
-
 
 @dataclass(frozen=True, eq=False)
 class SlackForm:
-    """The set {y >= 0, G y + g >= 0} and the way back to x."""
+    """The set {y >= 0, G y + g >= 0} and the way back to x, in integers.
 
-    exact: bool
+    :class:`~rayhull.conversion.slack_form_floats.FloatSlackForm` is the same for rows of floats.
+    """
+
     G: Array  # (n, r) the other inequalities, each scaled by a positive number
     g: Array  # (n,)
     lines: Array  # (l, d) directions along which no row changes; integers where exact
@@ -77,36 +75,20 @@ class SlackForm:
 
     def rays(self, y: Array, coordinates: Array) -> Array:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
-        x, _ = self._combined(y, self.equalities + coordinates)
-        return primitive(x) if self.exact else x
+        chosen = self.equalities + coordinates
+        return primitive(combined(y, self.edges[chosen], self.scales[chosen])[0])
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
         if not y.any() and not self.offsets.any():  # the vertex of a cone
             return np.zeros((len(y), self.edges.shape[1]), self.edges.dtype), np.ones(len(y), self.edges.dtype)
-        every = np.arange(len(self.offsets))
-        if not self.exact:
-            weights = -t[:, None] * self.offsets
-            weights[:, self.equalities :] += y
-            return self._combined(weights, every)[0] / t[:, None], np.ones(len(y))
         weights = -times(t[:, None], self.offsets)
         weights = weights.astype(np.result_type(weights, y))
         weights[:, self.equalities :] += y
-        x, scale = self._combined(weights, every)
+        x, scale = combined(weights, self.edges, self.scales)
         bottom = times(t, np.array([scale], dtype=object))
         both = primitive(np.concatenate([x, bottom[:, None]], axis=1))
         return both[:, :-1], both[:, -1]
-
-    def _combined(self, weights: Array, chosen: Array) -> tuple[Array, int]:
-        """Sums of the chosen edges, (n, d): a weight counts slack, so an edge is taken weight / scale times.
-
-        Exact sums come as integers over a common denominator.
-        """
-        if self.exact:
-            return combined(weights, self.edges[chosen], self.scales[chosen])
-        x = weights @ self.edges[chosen]
-        x[np.abs(x) < 4 * np.finfo(float).eps * np.abs(x).max(axis=1, keepdims=True, initial=0.0)] = 0.0
-        return x, 1
 
 
 def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
@@ -120,15 +102,13 @@ def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
 
 
 def slack_form(P: Polyhedron) -> SlackForm:
-    """Split off the lines and express every row through independent ones: exactly where P is exact."""
-    if not P.is_exact:
-        return _float_form(P)
+    """Split off the lines and express every row of an exact set through independent ones."""
     simple = None if len(P.equality_rows) else echelon_edges(P.rows)
     if simple is None:
         return _exact_form(P)
     edges, lines, offsets = simple
     none, ones = np.zeros((0, len(edges)), np.int64), np.ones(len(edges), np.int64)
-    return SlackForm(True, none, none[:, 0], lines, edges, ones, offsets)
+    return SlackForm(none, none[:, 0], lines, edges, ones, offsets)
 
 
 def _exact_form(P: Polyhedron) -> SlackForm:
@@ -153,7 +133,7 @@ def _exact_form(P: Polyhedron) -> SlackForm:
         raise EmptySetError(f"The equalities have no common point: {name} contradicts those before it.", (name,))
     keep, k = rest >= len(E), int((rows < len(E)).sum())
     joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
-    return SlackForm(True, joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
+    return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
 
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
@@ -211,64 +191,3 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     whole = b[keep] % scale == 0
     factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b
     return narrow(A[keep] * factor[:, None]), narrow(np.where(whole, b[keep] // scale, b[keep]))
-
-
-def _float_form(P: Polyhedron) -> SlackForm:
-    E, e = _unit_rows(P.equality_rows)
-    A, b = _unit_rows(P.rows)
-    span = _row_space(E, P)
-    outside = A - (A @ span.T) @ span
-    chosen_rows = _pivot_rows(outside, "inequalities")
-    chosen_eq = _pivot_rows(E, "equalities")
-    chosen = np.concatenate([E[chosen_eq], A[chosen_rows]])
-    back = np.linalg.pinv(chosen)  # (d, k + r): the least-norm lift
-    k, rest = len(chosen_eq), np.setdiff1d(np.arange(len(A)), chosen_rows)
-    offsets = np.concatenate([e[chosen_eq], b[chosen_rows]])
-    if len(E) and np.abs(E @ (back @ offsets) - e).max(initial=0.0) > CERTAIN * (1 + np.abs(e).max(initial=0.0)):
-        raise EmptySetError("The equalities have no common point.", P.equality_rows.names)
-    through = _clear(A[rest] @ back, "coefficient")
-    residual = _clear(b[rest] - through @ offsets, "right-hand side")
-    lines = scipy.linalg.null_space(chosen).T if len(chosen) else np.eye(P.dim)
-    return SlackForm(False, through[:, k:], residual, lines, -back.T, np.ones(len(offsets)), offsets)
-
-
-def _unit_rows(rows: Rows) -> tuple[Array, Array]:
-    dense = rows.matrix.toarray()
-    norms = np.linalg.norm(dense, axis=1) if len(dense) else np.ones(0)
-    return dense / norms[:, None], rows.rhs / norms
-
-
-def _row_space(E: Array, P: Polyhedron) -> Array:
-    if not len(E):
-        return np.zeros((0, P.dim))
-    _, values, basis = np.linalg.svd(E, full_matrices=False)
-    return basis[: _gapped_rank(values, "equalities")]
-
-
-def _pivot_rows(A: Array, what: str) -> Array:
-    """Independent rows by pivoted QR; a rank that rounding could change is refused."""
-    if not len(A):
-        return np.zeros(0, np.int64)
-    _, triangle, order = scipy.linalg.qr(A.T, mode="economic", pivoting=True)
-    rank = _gapped_rank(np.abs(np.diag(triangle)), what)
-    return np.sort(order[:rank])
-
-
-def _gapped_rank(values: Array, what: str) -> int:
-    unsure = (values > NEGLIGIBLE) & (values < CERTAIN)
-    if unsure.any():
-        raise UnverifiedError(
-            f"Floats cannot tell whether these {what} are independent (a pivot of {values[unsure][0]:.1e} is neither 0 "
-            "nor clearly not). Give the rows as integers or fractions, which are converted exactly."
-        )
-    return int((values >= CERTAIN).sum())
-
-
-def _clear(values: Array, what: str) -> Array:
-    unsure = (np.abs(values) > NEGLIGIBLE) & (np.abs(values) < CERTAIN)
-    if unsure.any():
-        raise UnverifiedError(
-            f"Floats cannot tell whether a {what} is 0 ({values[unsure][0]:.1e} after scaling). "
-            "Give the rows as integers or fractions, which are converted exactly."
-        )
-    return np.where(np.abs(values) <= NEGLIGIBLE, 0.0, values)
