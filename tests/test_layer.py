@@ -94,7 +94,7 @@ def by_nnls(into: rh.MapInto, target: torch.Tensor) -> torch.Tensor:
     """Coefficients of lines and rays from a non-negative least-squares problem for each target."""
     direction = into.blocks()[0].direction
     assert isinstance(direction, LinesAndRays)
-    lines = direction.lines.numpy() if direction.free else np.zeros((0, target.shape[-1]))
+    lines = direction.lines.numpy() if direction.along_lines else np.zeros((0, target.shape[-1]))
     generators = np.concatenate([lines, -lines, direction.rays.numpy()]).T
     weights = np.stack([scipy.optimize.nnls(generators, t)[0] for t in target.reshape(len(target), -1).numpy()])
     free = weights[:, : len(lines)] - weights[:, len(lines) : 2 * len(lines)]
@@ -148,7 +148,6 @@ def test_one_tile_that_overflows_leaves_the_others_bright() -> None:
     c = torch.full((1, 16), -0.5)
     c[0, :4] = -50.0
     assert float(rh.MapInto(P)(c)[0, 2:, 2:].abs().max()) == pytest.approx(0.5)
-    assert float(rh.MapInto(P, scaling="global")(c)[0, 2:, 2:].abs().max()) == pytest.approx(0.01)
 
 
 def test_the_switch_of_the_shrink_step_says_what_holds() -> None:
@@ -186,7 +185,7 @@ def test_right_hand_sides_may_depend_on_the_sample() -> None:
     assert bool((y @ torch.tensor(Q.A, dtype=torch.float32).T <= b + 1e-4).all())
     with pytest.raises(ValueError, match="method='shrink'"):
         layer(h, b=torch.zeros(16, 4))
-    with pytest.raises(ValueError, match="no room at the base point"):
+    with pytest.raises(ValueError, match="no slack at the base point"):
         layer(h, upper=-torch.ones(16, 4, 4))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import rayhull as rh
-from rayhull.nn.fold import to_onnx
+from rayhull.nn.onnx import to_onnx
 
 P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
 SETS = {
@@ -43,7 +43,7 @@ def test_a_checkpoint_of_another_set_or_of_the_future_is_refused() -> None:
     state = rh.Constrained(4, P).state_dict()
     with pytest.raises(RuntimeError, match="another set"):
         rh.Constrained(4, rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-2, 2)).load_state_dict(state)
-    state["map.version"] = torch.tensor(99)
+    state["map._extra_state"][1] = 99
     with pytest.raises(RuntimeError, match="version 99"):
         rh.Constrained(4, P).load_state_dict(state)
 
@@ -149,7 +149,7 @@ def test_repr_and_describe_say_which_way_and_why() -> None:
     layer = rh.Constrained(4, SETS["several kinds"]())
     assert "rays" in repr(layer)
     assert "independent rows" in layer.describe()
-    assert "every row has room" in layer.describe()
+    assert "every row has slack" in layer.describe()
 
 
 def _train(rank: int, port: int) -> None:

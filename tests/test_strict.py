@@ -77,7 +77,7 @@ def test_points_well_inside_are_not_moved() -> None:
     x = torch.as_tensor(P.sample(200, seed=0), dtype=torch.float32)
     middle = torch.as_tensor(P.interior_point(), dtype=torch.float32)
     x = middle + 0.9 * (x - middle)
-    c = x.double() - into.blocks()[0].base
+    c = x.double() - into.blocks()[0].base_point.point
     assert torch.equal(rh.MapInto(P, strict=True, method="shrink", dtype=torch.float64)(c).float(), x)
 
 
@@ -86,7 +86,7 @@ def test_points_well_inside_are_not_moved() -> None:
 def test_boundary_points_move_by_a_small_multiple_of_the_roundoff(dtype: torch.dtype, scale: float) -> None:
     P = rh.monotone(6)
     into = rh.MapInto(P, strict=True, dtype=dtype)
-    part = into.blocks()[0].strict
+    part = into.blocks()[0].closing
     assert isinstance(part, strict_module.StrictPull)
     u = (torch.randn(500, 6, dtype=torch.float64) * scale).to(dtype)
     ordinary = rh.MapInto(P, dtype=torch.float64)(u.double())

@@ -2,87 +2,120 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rayhull.maps.shrink import factor, smooth_factor
+from rayhull.nn.base_point import View
 from rayhull.nn.choice import Choice
-from rayhull.nn.constants import Constants
-from rayhull.nn.directions import Free, Simplicial
-from rayhull.nn.geometry import Blocks
-from rayhull.nn.interval import StrictInterval
-from rayhull.nn.room import Room
-from rayhull.nn.sample import SampleRows
-from rayhull.nn.strict import StrictPull, StrictReach, StrictShrink, strict_step
+from rayhull.nn.closing import Closing, How, ordinary
+from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.mirror import Blocks
+from rayhull.nn.sides import BlockSides, Sides
+from rayhull.nn.strict import strict_closing
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
-class BlockMap(Constants):
-    """x = x0 + shrink(direction(c)) for a kind of block, all places at once.
+class BasePoint(Constants):
+    """The point that directions start from, the same for every sample. Shape: (n,)"""
 
-    Shape: coefficients (\\*, count, k) → points (\\*, count · n)
+    point: Tensor
+
+    def __init__(self, point: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        self.at_zero = not point.any()
+        self.constant("point", point, persistent=True)
+
+    def forward(self, sides: Sides) -> Tensor:
+        return self.point
+
+
+class BlockMap(Constants):
+    """x = finish(x0 + scale · approach(direction(c))) for a kind of block, all places at once.
+
+    Shape: coefficients (\\*, count · k) → points (\\*, count · n)
     """
 
-    base: Tensor
     sign: Tensor
 
-    def __init__(self, whole: Polyhedron, blocks: Blocks, choice: Choice, strict: bool, **factory: Any) -> None:
-        super().__init__()
+    def __init__(self, whole: Polyhedron, blocks: Blocks, choice: Choice, factory: Factory) -> None:
+        super().__init__(factory)
+        self.polyhedron, self.view = blocks.polyhedron, choice.view
         self.count, self.size = blocks.index.shape
         self.method, self.reason = choice.method, choice.reason
         self.direction = choice.direction
-        view, P = choice.view, blocks.polyhedron
-        base = np.zeros(self.size) if view is None else view.base
-        self.strict = (
-            strict_step(P, choice.method, None if view is None else base, factory["device"]) if strict else None
-        )
-        self.room = None if view is None or not len(view.wide) else Room(P, view.wide, view.room, **factory)
-        self.of_sample = SampleRows(whole, blocks, view, self.room, **factory)
-        self.moved, self.mirrored = bool(base.any()), bool((blocks.sign < 0).any())
-        self.constant("base", base, **factory)
-        self.constant("sign", blocks.sign[:, None].astype(float), **factory)
+        self.approach = nn.ModuleList(choice.approach)
+        self.base_point = BasePoint(np.zeros(self.size) if self.view is None else self.view.base, factory)
+        self.closing: Closing = ordinary(self.polyhedron, self.view, factory)
+        self.sides = BlockSides(whole, blocks, factory)
+        self.mirrored = bool((blocks.sign < 0).any())
+        self.constant("sign", blocks.sign[:, None].astype(float))
+        self.fixed = _fixed_sides(self.polyhedron, self.view, self.mirrored)
 
     @property
     def coefficients(self) -> int:
         return self.count * self.direction.coefficients
 
-    @property
-    def identity_inside(self) -> bool:
-        """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
-        if self.method == "projection":
+    def closings(self, strict: bool) -> Closing:
+        """A closing of either kind, in the layer's dtype; strict refuses a set or dtype that it cannot serve."""
+        if not strict:
+            return ordinary(self.polyhedron, self.view, self.factory)
+        closing = strict_closing(self.polyhedron, self.view, self.factory)
+        closing.check(self.dtype)
+        return closing
+
+    def follows(self, name: str) -> bool:
+        """Whether the side of this name may come with the sample."""
+        if name in self.direction.follows:
             return True
-        relu = not isinstance(self.direction, Simplicial) or self.direction.nonnegative is torch.relu
-        return isinstance(self.direction, Free | Simplicial) and relu
+        stepwise = all(name in step.follows for step in self.approach)  # type: ignore[operator]
+        return name not in self.fixed and stepwise and self.closing.moves_sides
 
-    def scale_bound(self, y: Tensor, smooth: bool, dtype: torch.dtype, given: dict[str, Tensor]) -> Tensor | None:
-        """The largest factor that keeps x0 + factor · y inside, None if nothing shrinks. Shape: (\\*, count)"""
-        if isinstance(self.strict, StrictReach):
-            return self.strict(y, dtype)
-        if self.room is None:
-            return None
-        if isinstance(self.strict, StrictShrink):
-            bound = self.strict(y, dtype)
-            return torch.minimum(bound, smooth_factor(self.room(y))) if smooth else bound
-        gauge = self.room(y, self.of_sample(self.base, given) if given else None)
-        return smooth_factor(gauge) if smooth else factor(gauge)
+    def forward(self, c: Tensor, sides: Sides, how: How) -> Tensor:
+        own = self.sides(sides)
+        y = self.aim(c, own)
+        return self.place(y, self.closing.scale(y, self.base_point(own), own, how), own, how)
 
-    def place(self, y: Tensor, scale: Tensor | None, dtype: torch.dtype, shrinking: bool) -> Tensor:
-        """The point ± (x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""
-        signed = self.mirrored
-        if scale is not None:
-            if signed and not self.moved and self.strict is None:  # one product for both
-                scale, signed = scale * self.sign[:, 0], False
-            y = y * scale.unsqueeze(-1)
-        if self.moved:
-            y = y + self.base
-        if isinstance(self.strict, StrictPull):
-            y = self.strict(y, dtype, shrinking)
-        elif isinstance(self.strict, StrictInterval) and (shrinking or self.room is None):
-            y = self.strict(y, dtype)
-        y = y.to(dtype)
-        return (y * self.sign.to(dtype) if signed else y).flatten(-2)
+    def aim(self, c: Tensor, sides: Sides) -> Tensor:
+        """The direction from the base point, approached, not yet shrunk. Shape: (\\*, count · k) → (\\*, count, n)"""
+        y = self.direction(c.reshape(*c.shape[:-1], self.count, self.direction.coefficients), sides)
+        for step in self.approach:
+            y = step(y, self.base_point(sides), sides)
+        return y
+
+    def place(self, y: Tensor, scale: Tensor | None, sides: Sides, how: How) -> Tensor:
+        """The point ± finish(x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""
+        x = y if scale is None else y * scale.unsqueeze(-1)
+        if not self.base_point.at_zero:
+            x = x + self.base_point(sides)
+        x = self.closing.finish(x, how)
+        return (x * self.sign.to(how.dtype) if self.mirrored else x).flatten(-2)
+
+    def point_of(self, c: Tensor) -> Tensor:
+        """The point that c stands for with nothing imposed. Shape: (\\*, count · n) → (\\*, count · n)"""
+        y = self.direction.free(c.reshape(*c.shape[:-1], self.count, self.size))
+        return ((y + self.base_point.point) * self.sign).flatten(-2)
+
+    def coefficients_of(self, x: Tensor) -> Tensor:
+        """Undoes ``point_of``."""
+        y = x.reshape(*x.shape[:-1], self.count, self.size) * self.sign - self.base_point.point
+        return self.direction.coefficients_of(y).flatten(-2)
+
+    def describe(self) -> str:
+        many = f"{self.count} blocks of {self.size}" if self.count > 1 else f"one block of {self.size}"
+        return f"{many}: {self.method} ({self.reason})"
+
+
+def _fixed_sides(P: Polyhedron, view: View | None, mirrored: bool) -> frozenset[str]:
+    """The sides that the direction meets as they were stated: those of rows without slack at the base point."""
+    if view is None:
+        return frozenset({"b", "b_eq", "lower", "upper"})
+    is_row = view.cone < int((P.inequalities.sizes > 0).sum())
+    signs = P.rows.matrix.sum(1)[view.cone]
+    fixed = {"b_eq"} | ({"b"} if is_row.any() else set())
+    bounds = {name for name, sign in (("upper", 1), ("lower", -1)) if ((signs * sign > 0) & ~is_row).any()}
+    return frozenset(fixed | ({"upper", "lower"} if bounds and mirrored else bounds))

@@ -1,15 +1,24 @@
-"""Geometry as buffers that keep their precision: a cast rounds anew from float64, not from what was there before."""
+"""Geometry as buffers that keep their precision: they come from float64 arrays, never from what was there before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.sets.rows import Array
+
+SAME = 1e-6  # geometry that a checkpoint carries may differ by this share of its largest number, and by its own dtype
+
+
+class Factory(NamedTuple):
+    """Where and in what precision a layer's constants are made."""
+
+    device: torch.device | str | None = None
+    dtype: torch.dtype | None = None
 
 
 def fresh(values: Array, device: Any = None, dtype: torch.dtype | None = None) -> Tensor:
@@ -19,38 +28,96 @@ def fresh(values: Array, device: Any = None, dtype: torch.dtype | None = None) -
 
 
 class Constants(nn.Module):
-    """A module whose constants are buffers, backed by float64 arrays.
+    """A module whose constants are buffers, backed by float64 arrays that were derived from the set.
 
-    ``layer.double()`` after a life in float32 gives float64 geometry, not float32 geometry in wider boxes.
+    ``layer.double()`` after a life in float32 gives float64 geometry, not float32 geometry in wider boxes, and so does
+    a checkpoint that was saved in a shorter dtype. A wide module (see ``widen``) computes in float64 under every cast.
+
+    Indices are plain attributes, not buffers: whoever averages buffers (``AveragedModel(use_buffers=True)``) leaves
+    them alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, factory: Factory) -> None:
         super().__init__()
+        self.device = torch.empty((), device=factory.device).device
+        self.dtype = torch.get_default_dtype() if factory.dtype is None else factory.dtype
+        self.wide = False
         self._exact: dict[str, Array] = {}
-        self._stays_wide = False
+        self._index: dict[str, Array] = {}
 
-    def constant(
-        self,
-        name: str,
-        values: Array,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
-        stays_wide: bool = False,
-        persistent: bool = True,
-    ) -> None:
-        """Register ``values`` (float64) as the buffer ``name``; ``stays_wide`` keeps it in float64 under every cast."""
-        self._exact[name] = values
-        self._stays_wide = stays_wide
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        tensor = fresh(np.asarray(values, np.float64), device, dtype)
-        self.register_buffer(name, tensor, persistent=persistent)
+    @property
+    def factory(self) -> Factory:
+        return Factory(self.device, self.dtype)
+
+    def constant(self, name: str, values: Array, *, persistent: bool = False) -> None:
+        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype.
+
+        ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
+        the state_dict, in float64, and a checkpoint with another one is refused.
+        """
+        self._exact[name] = np.asarray(values, np.float64)
+        self.register_buffer(name, self._made(name), persistent=persistent)
+
+    def index(self, name: str, values: Array) -> None:
+        """Keep integers or booleans as the tensor ``name``, which follows the module's device."""
+        self._index[name] = values
+        setattr(self, name, fresh(values, self.device))
+
+    def exact(self, name: str) -> Array:
+        """The float64 array behind a constant."""
+        return self._exact[name]
+
+    def widen(self, wide: bool) -> None:
+        """Hold the constants of this module and of those inside it in float64, whatever the layer's dtype, or not."""
+        for module in self.modules():
+            if isinstance(module, Constants):
+                module.wide = wide
+                for name in module._exact:
+                    setattr(module, name, module._made(name))
+
+    def _made(self, name: str) -> Tensor:
+        return fresh(self._exact[name], self.device, torch.float64 if self.wide else self.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        before = {name: getattr(self, name) for name in self._exact}
+        like = fn(torch.zeros((), dtype=self.dtype, device=self.device))
+        changed = like.device != self.device or like.dtype != self.dtype
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, values in self._exact.items():
-            old, new = before[name], getattr(self, name)
-            dtype = torch.float64 if self._stays_wide else new.dtype
-            if (old.dtype != dtype or new.dtype != dtype or old.is_meta) and not new.is_meta:
-                setattr(self, name, fresh(np.asarray(values, np.float64), new.device, dtype))
+        self.device, self.dtype = like.device, like.dtype
+        if changed:  # also from the meta device, where there was nothing to move
+            for name in self._exact:
+                setattr(self, name, self._made(name))
+            for name, values in self._index.items():
+                setattr(self, name, fresh(values, self.device))
         return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in self._exact:
+            if prefix + name in destination:
+                destination[prefix + name] = fresh(self._exact[name], self.device, torch.float64)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Compare a checkpoint's geometry with what the set gave, and keep the latter."""
+        saved = {prefix + name: name for name in self._exact if prefix + name in state_dict}
+        errors: list[str] = args[-1]
+        for key, name in saved.items():
+            if not _agree(state_dict[key], self._exact[name]):
+                errors.append(
+                    f"{key} is not what this version of rayhull derives from the set, so the weights beside it mean "
+                    "other points: load it with the options and the version that it was saved with."
+                )
+        own = {key: getattr(self, name) for key, name in saved.items()}
+        super()._load_from_state_dict({**state_dict, **own}, prefix, *args)
+
+
+def _agree(theirs: Tensor, ours: Array) -> bool:
+    """Whether a saved constant is ours, up to the rounding of the dtype that it was saved in."""
+    if theirs.is_meta:
+        return True
+    if tuple(theirs.shape) != ours.shape:
+        return False
+    rounded = torch.as_tensor(ours).to(theirs.dtype).double()
+    share = max(SAME, 4 * torch.finfo(theirs.dtype).eps) if theirs.is_floating_point() else SAME
+    apart = (theirs.detach().cpu().double() - rounded).abs()
+    close = apart <= share * float(np.abs(ours).max(initial=0.0))
+    return bool((close | (theirs.detach().cpu().double() == rounded)).all())

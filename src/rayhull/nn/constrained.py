@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from rayhull.nn.map_into import MapInto
+from rayhull.maps.convex_weights import Weights
+from rayhull.maps.nonnegative import NonNegative
+from rayhull.nn.map_into import MapInto, need_set
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -21,8 +23,12 @@ class Constrained(nn.Module):
         in_features: size of each input sample.
         P: the set.
         batch_norm: a BatchNorm of the features in front, as in the paper.
+        method, nonnegative, weights, smooth, strict, max_generators: as for :class:`rayhull.MapInto`.
         device, dtype: where and in what precision parameters and geometry are made.
-        **options: those of :class:`rayhull.MapInto`: ``method``, ``nonnegative``, ``weights``, ``scaling``, ...
+
+    Attributes:
+        strict, shrinking: switches, as for :class:`rayhull.MapInto`.
+        out_features: how many numbers a sample has.
 
     Shape: (\\*, in_features) → (\\*, event shape)
 
@@ -35,23 +41,44 @@ class Constrained(nn.Module):
         (torch.Size([64, 28, 28]), True)
     """
 
+    map: MapInto
+
     def __init__(
         self,
         in_features: int,
         P: Polyhedron,
         *,
         batch_norm: bool = False,
+        method: str = "auto",
+        nonnegative: str | NonNegative | None = None,
+        weights: str | Weights = "softmax",
+        smooth: bool = False,
+        strict: bool = False,
+        max_generators: int | None = 100_000,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        **options: Any,
     ) -> None:
+        _refuse_swapped(in_features, P)
+        into = MapInto(
+            P,
+            method=method,
+            nonnegative=nonnegative,
+            weights=weights,
+            smooth=smooth,
+            strict=strict,
+            max_generators=max_generators,
+            device=device,
+            dtype=dtype,
+        )
+        self._build(in_features, into, batch_norm)
+
+    def _build(self, in_features: int, into: MapInto, batch_norm: bool) -> None:
         super().__init__()
         if in_features < 1:
             raise ValueError(f"in_features must be at least 1, got {in_features}.")
-        self.in_features = in_features
-        self.map = MapInto(P, device=device, dtype=dtype, **options)
-        self.batch_norm = nn.BatchNorm1d(in_features, device=device, dtype=dtype) if batch_norm else None
-        self.linear = nn.Linear(in_features, self.map.coefficients, device=device, dtype=dtype)
+        self.in_features, self.map = in_features, into
+        self.batch_norm = nn.BatchNorm1d(in_features, **into.factory._asdict()) if batch_norm else None
+        self.linear = nn.Linear(in_features, into.coefficients, **into.factory._asdict())
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -67,6 +94,20 @@ class Constrained(nn.Module):
         return self.map.polyhedron
 
     @property
+    def out_features(self) -> int:
+        """How many numbers a sample has: the product of the event shape."""
+        return self.polyhedron.dim
+
+    @property
+    def strict(self) -> bool:
+        """The switch of the strict step: train without, deploy with it."""
+        return self.map.strict
+
+    @strict.setter
+    def strict(self, on: bool) -> None:
+        self.map.strict = on
+
+    @property
     def shrinking(self) -> bool:
         """The switch of the shrink step."""
         return self.map.shrinking
@@ -75,21 +116,42 @@ class Constrained(nn.Module):
     def shrinking(self, on: bool) -> None:
         self.map.shrinking = on
 
-    def forward(self, features: Tensor, **of_sample: Tensor) -> Tensor:
-        """Points of the set; ``b``, ``lower`` and ``upper`` may depend on the sample (see :class:`rayhull.MapInto`)."""
+    def forward(
+        self,
+        features: Tensor,
+        *,
+        b: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | None = None,
+        upper: Tensor | None = None,
+    ) -> Tensor:
+        """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
+        coefficients = self._coefficients(features)
+        if self.strict:  # finite features may overflow in the Linear; what is not finite itself comes out as NaN
+            coefficients = coefficients.nan_to_num(0.0) + self._not_finite(features).to(coefficients.dtype)
+        return self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper)
+
+    def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
-        coefficients = self.linear(self._normalised(features))
-        if self.map.strict:  # finite features may overflow in the Linear; others come out as NaN
-            coefficients = coefficients.nan_to_num(0.0) + (features * 0.0).sum(-1, keepdim=True).to(coefficients.dtype)
-        return self.map(coefficients, **of_sample)
+        coefficients: Tensor = self.linear(self._normalised(features))
+        return coefficients
+
+    def _not_finite(self, features: Tensor) -> Tensor:
+        """0, or NaN where a feature of the sample or any weight is not finite. Shape: (\\*, 1)"""
+        weights = [w for w in (*self.parameters(), *self._statistics()) if w.is_floating_point()]
+        return (features * 0.0).sum(-1, keepdim=True) + torch.stack([(w * 0.0).sum() for w in weights]).sum()
+
+    def _statistics(self) -> list[Tensor]:
+        norm = self.batch_norm
+        return [] if norm is None else [s for s in (norm.running_mean, norm.running_var) if s is not None]
 
     def free(self, features: Tensor) -> Tensor:
         """The point before it is moved into the set, inside or not: for a training that begins without the set.
 
         Ways in that are the identity inside have one; see :meth:`rayhull.MapInto.point_of`.
         """
-        return self.map.point_of(self.linear(self._normalised(features)))
+        return self.map.point_of(self._coefficients(features))
 
     def _normalised(self, features: Tensor) -> Tensor:
         if self.batch_norm is None:
@@ -111,3 +173,16 @@ class Constrained(nn.Module):
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
         return self.map.describe()
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def _refuse_swapped(in_features: object, P: object) -> None:
+    from rayhull.sets.polyhedron import Polyhedron
+
+    if isinstance(in_features, Polyhedron):
+        raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
+    if isinstance(in_features, bool) or not isinstance(in_features, int):
+        raise TypeError(f"in_features must be an integer, got {in_features!r}.")
+    need_set(P)

@@ -1,61 +1,89 @@
-"""Coefficients of a block → a direction from its base point, inside the cone of the rows that have no room there.
+"""Coefficients of a block → a direction from its base point, inside the cone of the rows that have no slack there.
 
-Each module says how many coefficients it takes (for one block), and offers ``fold``: a matrix to be multiplied into the
-Linear in front, and the cheaper module that is left.
+A direction that ends in the set by itself (convex weights of vertices, the nearest point) has the base point 0: then it
+is the point. All share one interface, so that a new way in is one class here and one line in ``choice.METHODS``.
 """
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
+import torch
 from torch import Tensor
 
 from rayhull.maps.conic import along_rays, into_simplicial_cone, without, without_carefully
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
-from rayhull.nn.constants import Constants
+from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.projection import Projection
+from rayhull.nn.sides import Sides
 from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
 
 START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
 
 
 class Direction(Constants):
-    """Base of the modules below. Shape: coefficients (\\*, k) → directions (\\*, n)"""
+    """Base of the modules below. Shape: coefficients (\\*, count, k) → directions (\\*, count, n)
+
+    Attributes:
+        coefficients: how many numbers one block takes.
+        identity_inside: whether coefficients are coordinates seen from the base point, kept as they are inside the set.
+        follows: which sides of the sample ``forward`` takes into account; rows with slack are the closing's business.
+    """
 
     coefficients: int
+    identity_inside = False
+    follows: frozenset[str] = frozenset()
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        raise NotImplementedError
 
     def fold(self) -> tuple[Array, Direction]:
-        """A matrix M (k', k) and the module that takes M c in place of c."""
+        """A matrix M (k', k) for the Linear in front, and the module that takes M c in place of c."""
         return np.eye(self.coefficients), self
 
-    def made_like(self, name: str) -> dict[str, Any]:
-        """The factory arguments with which the constant ``name`` was made."""
-        value = getattr(self, name)
-        return {"device": value.device, "dtype": value.dtype, "stays_wide": self._stays_wide}
+    def free(self, c: Tensor) -> Tensor:
+        """The direction that c stands for with nothing imposed, where ``identity_inside``."""
+        return c
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        """Undoes ``free``."""
+        return y
+
+    def without(self, u: Tensor, basis: Tensor) -> Tensor:
+        """u less its part in the span of the basis; under strict never a direction of rounding errors."""
+        return without_carefully(u, basis) if self.wide else without(u, basis)
+
+    def _like(self, other: Direction) -> Direction:
+        other.widen(self.wide)
+        return other
 
 
 class Free(Direction):
     """Every direction of the affine hull: u less its part in the equalities' row space."""
 
+    identity_inside = True
     equal: Tensor
 
-    def __init__(self, equal: Array, **factory: Any) -> None:
-        super().__init__()
+    def __init__(self, equal: Array, factory: Factory) -> None:
+        super().__init__(factory)
         self.coefficients = len(equal)
         self.has_equalities = equal.shape[1] > 0
-        self.project = without_carefully if factory.get("stays_wide") else without
-        self.constant("equal", equal, **factory)
+        self.constant("equal", equal)
 
-    def forward(self, u: Tensor) -> Tensor:
-        return self.project(u, self.equal) if self.has_equalities else u
+    def forward(self, u: Tensor, sides: Sides) -> Tensor:
+        return self.without(u, self.equal) if self.has_equalities else u
 
     def fold(self) -> tuple[Array, Direction]:
-        equal = self._exact["equal"]
-        return np.eye(len(equal)) - equal @ equal.T, Free(equal[:, :0], **self.made_like("equal"))
+        equal = self.exact("equal")
+        return np.eye(len(equal)) - equal @ equal.T, self._like(Free(equal[:, :0], self.factory))
 
 
 class Simplicial(Direction):
@@ -64,16 +92,17 @@ class Simplicial(Direction):
     rows: Tensor
     rays: Tensor
 
-    def __init__(self, rows: Array, rays: Array, equal: Array, nonnegative: NonNegative, **factory: Any) -> None:
-        super().__init__()
+    def __init__(self, rows: Array, rays: Array, equal: Array, nonnegative: NonNegative, factory: Factory) -> None:
+        super().__init__(factory)
         self.coefficients = rows.shape[1]
         self.nonnegative = nonnegative
-        self.onto_hull = Free(equal, **factory)
-        self.constant("rows", rows, **factory)
-        self.constant("rays", rays, **factory)
+        self.identity_inside = nonnegative is torch.relu
+        self.onto_hull = Free(equal, factory)
+        self.constant("rows", rows)
+        self.constant("rays", rays)
 
-    def forward(self, u: Tensor) -> Tensor:
-        u = self.onto_hull(u) if self.onto_hull.has_equalities else u
+    def forward(self, u: Tensor, sides: Sides) -> Tensor:
+        u = self.onto_hull(u, sides)
         return into_simplicial_cone(u, self.rows, self.rays, self.nonnegative)
 
     def fold(self) -> tuple[Array, Direction]:
@@ -95,8 +124,8 @@ class LineSpace:
 class LinesAndRays(Direction):
     """L γ + R f(β): lines followed both ways, rays with non-negative weights.
 
-    Few lines have a coefficient each. Many are what is left of a free u in R^n outside the span of the rows, which
-    costs less than a product with a basis.
+    Few lines have a coefficient each. Many lines take one u in R^n, of which the part in the span of the rows is
+    removed: that costs less than a product with a basis of the lines.
 
     Args:
         rays: (r, n).
@@ -106,30 +135,29 @@ class LinesAndRays(Direction):
     rays: Tensor
     lines: Tensor
 
-    def __init__(self, rays: Array, lines: LineSpace | None, nonnegative: NonNegative, **factory: Any) -> None:
-        super().__init__()
+    def __init__(self, rays: Array, lines: LineSpace | None, nonnegative: NonNegative, factory: Factory) -> None:
+        super().__init__(factory)
         self.nonnegative = nonnegative
-        self.free = 0 if lines is None else len(lines.matrix)
+        self.along_lines = 0 if lines is None else len(lines.matrix)
         self.by_basis = lines is not None and lines.by_basis
-        self.coefficients = self.free + len(rays)
-        self.project = without_carefully if factory.get("stays_wide") else without
-        self.constant("rays", rays, **factory)
+        self.coefficients = self.along_lines + len(rays)
+        self.constant("rays", rays, persistent=True)
         if lines is not None:
-            self.constant("lines", lines.matrix, **factory)
+            self.constant("lines", lines.matrix, persistent=lines.by_basis)
 
-    def forward(self, c: Tensor) -> Tensor:
-        y = along_rays(c[..., self.free :], self.rays, self.nonnegative)
-        if not self.free:
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        y = along_rays(c[..., self.along_lines :], self.rays, self.nonnegative)
+        if not self.along_lines:
             return y
-        u = c[..., : self.free]
-        return y + (u @ self.lines if self.by_basis else self.project(u, self.lines))
+        u = c[..., : self.along_lines]
+        return y + (u @ self.lines if self.by_basis else self.without(u, self.lines))
 
     def fold(self) -> tuple[Array, Direction]:
-        if not self.free:
+        if not self.along_lines:
             return super().fold()
-        lines = self._exact["lines"]
-        onto_lines = lines.T if self.by_basis else np.eye(self.free) - lines @ lines.T
-        return scipy.linalg.block_diag(onto_lines, np.eye(len(self.rays))), FoldedLinesAndRays(self)
+        lines = self.exact("lines")
+        onto_lines = lines.T if self.by_basis else np.eye(self.along_lines) - lines @ lines.T
+        return scipy.linalg.block_diag(onto_lines, np.eye(len(self.rays))), self._like(FoldedLinesAndRays(self))
 
 
 class FoldedLinesAndRays(Direction):
@@ -138,13 +166,13 @@ class FoldedLinesAndRays(Direction):
     rays: Tensor
 
     def __init__(self, whole: LinesAndRays) -> None:
-        super().__init__()
-        rays = whole._exact["rays"]
+        super().__init__(whole.factory)
+        rays = whole.exact("rays")
         self.nonnegative, self.size = whole.nonnegative, rays.shape[1]
         self.coefficients = self.size + len(rays)
-        self.constant("rays", rays, **whole.made_like("rays"))
+        self.constant("rays", rays)
 
-    def forward(self, c: Tensor) -> Tensor:
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
         return c[..., : self.size] + along_rays(c[..., self.size :], self.rays, self.nonnegative)
 
 
@@ -153,17 +181,34 @@ class Vertices(Direction):
 
     vertices: Tensor
 
-    def __init__(self, vertices: Array, beyond: LinesAndRays | None, weights: Weights, **factory: Any) -> None:
-        super().__init__()
+    def __init__(self, vertices: Array, beyond: LinesAndRays | None, weights: Weights, factory: Factory) -> None:
+        super().__init__(factory)
         self.count = len(vertices)
         self.weights = weights
         self.beyond = beyond
         self.coefficients = self.count + (0 if beyond is None else beyond.coefficients)
-        self.constant("vertices", vertices, **factory)
+        self.constant("vertices", vertices, persistent=True)
 
-    def forward(self, c: Tensor) -> Tensor:
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
         x = self.weights(c[..., : self.count]) @ self.vertices
-        return x if self.beyond is None else x + self.beyond(c[..., self.count :])
+        return x if self.beyond is None else x + self.beyond(c[..., self.count :], sides)
+
+
+class NearestPoint(Direction):
+    """The nearest point of the block to the point whose coordinates the coefficients are. NaN stays NaN."""
+
+    identity_inside = True
+    follows = frozenset({"b", "b_eq", "lower", "upper"})
+
+    def __init__(self, P: Polyhedron, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = P.dim
+        self.nearest = Projection(P)
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        known = c.isfinite().all(-1, keepdim=True)
+        x: Tensor = self.nearest(torch.where(known, c, torch.zeros_like(c)), **sides._asdict())
+        return torch.where(known, x, torch.full_like(x, torch.nan))
 
 
 def unit_start(rays: Array) -> Array:

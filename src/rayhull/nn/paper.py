@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
+from rayhull.errors import RayhullError
+from rayhull.nn.base_point import seen_from_apex
+from rayhull.nn.choice import Choice, Options, cone_at
+from rayhull.nn.closing import How
 from rayhull.nn.constrained import Constrained
+from rayhull.nn.directions import LinesAndRays
+from rayhull.nn.map_into import MapInto
+from rayhull.nn.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
+class PaperMap(MapInto):
+    """x = R |β| / max(1, gauge): lines as two opposite rays, one scaling for all blocks."""
+
+    def _choose(self, block: Polyhedron, options: Options) -> Choice:
+        view = seen_from_apex(block)
+        if view is None:
+            raise RayhullError(f"the paper's layer takes a cone, or a cone and a box around 0, not {self.polyhedron}.")
+        cone, _ = cone_at(block, view, options.max_generators)
+        lines = cone.lines / np.linalg.norm(cone.lines, axis=1, keepdims=True)
+        direction = LinesAndRays(np.concatenate([lines, -lines, cone.rays]), None, torch.abs, options.factory)
+        return Choice("rays", f"{len(lines)} lines, twice, and {len(cone.rays)} rays", direction, view)
+
+    def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
+        each = [(part, part.sides(sides), own) for part, own in zip(self.blocks(), self._split(c), strict=True)]
+        directions = [part.aim(own, given) for part, given, own in each]
+        scales = [
+            part.closing.scale(y, part.base_point(given), given, how)
+            for (part, given, _), y in zip(each, directions, strict=True)
+        ]
+        least = _least([s for s in scales if s is not None])
+        return [part.place(y, least, given, how) for (part, given, _), y in zip(each, directions, strict=True)]
+
+
+def _least(scales: list[Tensor]) -> Tensor | None:
+    """The smallest factor over all blocks. Shape: (\\*, 1)"""
+    return torch.cat(scales, -1).amin(-1, keepdim=True) if scales else None
+
+
 class PaperLayer(Constrained):
     """BatchNorm, a Linear to one coefficient for each ray, lines as two opposite rays, abs, one global scaling."""
+
+    def __init__(
+        self,
+        in_features: int,
+        P: Polyhedron,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self._build(in_features, PaperMap(P, device=device, dtype=dtype), batch_norm=True)
 
     def reset_parameters(self) -> None:
         reach = 1 / self.polyhedron.dim
@@ -21,7 +68,13 @@ class PaperLayer(Constrained):
         nn.init.zeros_(self.linear.bias)
 
 
-def paper_layer(in_features: int, P: Polyhedron, **factory: Any) -> PaperLayer:
+def paper_layer(
+    in_features: int,
+    P: Polyhedron,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> PaperLayer:
     """The layer of *Homogeneous Linear Inequality Constraints for Neural Network Activations* (2020), section 3.
 
     x = R |β| with β = Linear(BatchNorm(features)), rays at unit length and every line doubled into two opposite rays;
@@ -31,7 +84,7 @@ def paper_layer(in_features: int, P: Polyhedron, **factory: Any) -> PaperLayer:
     Args:
         in_features: size of each input sample.
         P: a cone, or a cone and a box around 0.
-        **factory: ``device`` and ``dtype``.
+        device, dtype: where and in what precision parameters and geometry are made.
 
     Shape: (\\*, in_features) → (\\*, event shape)
 
@@ -44,5 +97,4 @@ def paper_layer(in_features: int, P: Polyhedron, **factory: Any) -> PaperLayer:
         >>> bool(P.contains(layer(torch.randn(64, 784))).all())
         True
     """
-    chosen: dict[str, Any] = {"method": "rays", "nonnegative": "abs", "scaling": "global", "opposite_rays": True}
-    return PaperLayer(in_features, P, batch_norm=True, **chosen, **factory)
+    return PaperLayer(in_features, P, device=device, dtype=dtype)

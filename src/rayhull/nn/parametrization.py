@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from rayhull.maps.nonnegative import NonNegative
 from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Parametrization(nn.Module):
 
     Args:
         P: a set of the weight's shape.
-        **options: those of :class:`rayhull.MapInto`.
+        method, nonnegative, smooth, strict, device, dtype: as for :class:`rayhull.MapInto`.
 
     Shape: (event shape) → (event shape)
 
@@ -35,9 +36,21 @@ class Parametrization(nn.Module):
         True
     """
 
-    def __init__(self, P: Polyhedron, **options: Any) -> None:
+    def __init__(
+        self,
+        P: Polyhedron,
+        *,
+        method: str = "auto",
+        nonnegative: str | NonNegative | None = None,
+        smooth: bool = False,
+        strict: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        self.map = MapInto(P, **options)
+        self.map = MapInto(
+            P, method=method, nonnegative=nonnegative, smooth=smooth, strict=strict, device=device, dtype=dtype
+        )
         if not self.map.identity_inside:
             raise ValueError(
                 f"Parametrization needs a way in with one coefficient for each of {P.dim} coordinates, and this set "

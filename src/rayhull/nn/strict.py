@@ -1,47 +1,50 @@
-"""The strict step of a block: constants derived from its rows once, for every dtype; docs/strict.md has the proofs."""
+"""The strict closings of a block: constants derived from its rows once; docs/strict.md has the proofs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
+from rayhull.maps.shrink import smooth_factor
 from rayhull.maps.strict import EPS, gamma, pull, roundoff, strict_factor
-from rayhull.nn.constants import Constants
-from rayhull.nn.geometry import homogeneous
-from rayhull.nn.room import Room
+from rayhull.nn.base_point import View, homogeneous
+from rayhull.nn.closing import Closing, How, ordinary
+from rayhull.nn.constants import Factory
+from rayhull.nn.gauge import Gauge
+from rayhull.nn.sides import Sides
 from rayhull.sets.centre import centre
+from rayhull.sets.exact_membership import exact_integers
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-MOST_LOSS = 0.5  # a set that loses more than half of its room to rounding is refused
-WIDE: dict[str, Any] = {"dtype": torch.float64, "stays_wide": True}
+MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is refused
 
 
-class Strict(Constants):
-    """Base: what the steps below share. ``check(dtype)`` refuses a dtype that cannot resolve the set."""
+class Strict(Closing):
+    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set."""
 
-    largest = 0.0  # max|anchor|, where it does not follow the point
+    largest = 0.0  # max|base point|, where it does not follow the point
+    moves_sides = False
 
     def loss(self, dtype: torch.dtype) -> float:
-        """The share of the room around the anchor that rounding takes."""
-        raise NotImplementedError
+        """The share of the slack at the base point that rounding takes."""
+        return 0.0
 
     def check(self, dtype: torch.dtype) -> None:
         if dtype not in DTYPES:
             raise TypeError(f"strict=True knows {', '.join(map(_short, DTYPES))}, got {_short(dtype)}.")
-        loss = self.loss(dtype)
-        if self.largest > _limit(dtype):
-            loss = 1.0
+        loss = 1.0 if self.largest > _limit(dtype) else self.loss(dtype)
         if not loss < MOST_LOSS:
             raise RayhullError(
-                f"strict=True: {_short(dtype)} is too coarse for this set: rounding takes {loss:.0%} of the room "
+                f"strict=True: {_short(dtype)} is too coarse for this set: rounding takes {loss:.0%} of the slack "
                 f"around its interior point (less than {MOST_LOSS:.0%} is needed). Use a wider dtype, scale the set, "
                 "or state narrow directions as equalities."
             )
@@ -61,14 +64,17 @@ class StrictShrink(Strict):
     Shape: z (\\*, n) → t (\\*)
     """
 
-    def __init__(self, P: Polyhedron, numbers: Array, base: Array, device: Any = None) -> None:
-        super().__init__()
-        room = room_below(P, numbers, base)
-        refuse_thin(P, numbers, room)
-        self.gauge = Room(P, numbers, room, device=device, **WIDE)
+    shrinks = True
+
+    def __init__(self, P: Polyhedron, view: View, factory: Factory) -> None:
+        super().__init__(factory)
+        numbers, base = np.arange(len(P.rows)), view.base
+        slack = slack_below(P, numbers, base)
+        refuse_thin(P, numbers, slack)
+        self.gauge = Gauge(P, numbers, slack, factory)
         matrix = abs(P.rows.matrix[numbers])
-        self.steepest = float((matrix.sum(1) / room).max())  # max ‖a‖₁ / σ
-        self.at_base = float((matrix @ np.abs(base) / room).max())  # max |a|·|q| / σ
+        self.steepest = float((matrix.sum(1) / slack).max())  # max ‖a‖₁ / σ
+        self.at_base = float((matrix @ np.abs(base) / slack).max())  # max |a|·|q| / σ
         self.entries = int(np.diff(matrix.indptr).max())
         self.largest = float(np.abs(base).max())
 
@@ -76,31 +82,43 @@ class StrictShrink(Strict):
         u = roundoff(dtype)
         return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS
 
-    def forward(self, z: Tensor, dtype: torch.dtype) -> Tensor:
-        margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
-        limit = _limit(dtype)
-        return strict_factor(self.gauge(z), z.abs().amax(-1), margin, self.loss(dtype), limit)
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        if not how.shrinking:
+            return None
+        margin = (gamma(self.entries) + roundoff(how.dtype)) * self.steepest
+        gauge, limit = self.gauge(y), _limit(how.dtype)
+        bound = strict_factor(gauge, y.abs().amax(-1), margin, self.loss(how.dtype), limit)
+        return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
 
 
 class StrictReach(Strict):
     """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
 
-    def __init__(self, base: Array) -> None:
-        super().__init__()
+    def __init__(self, base: Array, factory: Factory) -> None:
+        super().__init__(factory)
         self.largest = float(np.abs(base).max())
 
-    def loss(self, dtype: torch.dtype) -> float:
-        return 0.0
-
-    def forward(self, z: Tensor, dtype: torch.dtype) -> Tensor:
-        limit = _limit(dtype)
-        return limit / z.abs().amax(-1).clamp_min(limit)
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        limit = _limit(how.dtype)
+        return limit / y.abs().amax(-1).clamp_min(limit)
 
 
-class StrictPull(Strict):
-    """Points that are inside up to rounding → points that are inside, pulled towards an anchor q + s r.
+class Finishing(Strict):
+    """A strict closing that moves the point that an ordinary one left inside up to rounding."""
 
-    The anchor follows the point where the set allows it, so that the pull is relative to the point at every scale:
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(factory)
+        self.before = ordinary(P, view, factory)
+        self.shrinks = self.before.shrinks
+
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        return self.before.scale(y, base, sides, how)
+
+
+class StrictPull(Finishing):
+    """Points that are inside up to rounding → points that are inside, pulled towards a base point q + s r.
+
+    That base point follows the point where the set allows it, so that the pull is relative to the point at every scale:
 
     - the set contains 0 and rows hold with equality there: q = 0, r the centre, s = max|x| (at most 1 centre away);
     - its rays have an interior direction: q the centre, r that direction, s = max|x|;
@@ -109,91 +127,93 @@ class StrictPull(Strict):
     Shape: x (\\*, n) → (\\*, n)
     """
 
-    origin: Tensor
+    start: Tensor
     along: Tensor
 
-    def __init__(self, P: Polyhedron, numbers: Array, device: Any = None) -> None:
-        super().__init__()
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        numbers = np.arange(len(P.rows))
         point, direction = centre(P).point, None
         size = float(np.abs(point).max())
         tight = numbers[P.rows.rhs[numbers] == 0]
         self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
-        wide = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
+        loose = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
         if not self.conic:
             direction = interior_ray(P)
         self.follows = self.conic or direction is not None
         self.largest = 0.0 if self.conic else size
-        self.reach = size if self.conic and len(wide) else np.inf  # the largest s
+        self.reach = size if self.conic and len(loose) else np.inf  # the largest s
         along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
-        self.constant("origin", np.zeros(P.dim) if self.conic else point, device=device, **WIDE)
-        self.constant("along", along, device=device, **WIDE)
+        self.constant("start", np.zeros(P.dim) if self.conic else point)
+        self.constant("along", along)
         self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
-        self.tight: Room | None = None
-        self.wide: Room | None = None
-        self.tight_steepest = self.wide_steepest = self.offset = self.share = 0.0
+        self.tight: Gauge | None = None
+        self.loose: Gauge | None = None
+        self.tight_steepest = self.loose_steepest = self.offset = self.share = 0.0
         if self.conic:
-            self._take_tight(P, tight, room_below(P, tight, along), device)
-        if len(wide):
-            self._take_wide(P, wide, self._least_room(P, wide, point, direction), device)
-            self.share = self._rounding_share(P, wide, point, direction)
+            self._take_tight(P, tight, slack_below(P, tight, along))
+        if len(loose):
+            self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
+            self.share = self._rounding_share(P, loose, point, direction)
 
-    def _least_room(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
-        """What is left at the anchor for every s: the room is linear in s."""
-        room = room_below(P, numbers, point)
+    def _least_slack(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
+        """What is left at the base point for every s: the slack is linear in s."""
+        slack = slack_below(P, numbers, point)
         if self.conic:
-            return np.minimum(room, room_below(P, numbers, np.zeros(P.dim)))  # least at one of the ends
+            return np.minimum(slack, slack_below(P, numbers, np.zeros(P.dim)))  # least at one of the ends
         if direction is not None:  # σ + s ρ >= (1 + s) min(σ, ρ)
-            gain = room_below(P, numbers, point + direction) - P.rows.rhs[numbers] + P.rows.matrix[numbers] @ point
-            return np.minimum(room, gain * (1 - 2.0**-20))
-        return room
+            gain = slack_below(P, numbers, point + direction) - P.rows.rhs[numbers] + P.rows.matrix[numbers] @ point
+            return np.minimum(slack, gain * (1 - 2.0**-20))
+        return slack
 
     def _rounding_share(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> float:
-        """max |a|·|anchor| / room over the rows and over s: what a unit of relative rounding takes of the room."""
+        """max |a|·|base point| / slack over the rows and over s: what a unit of rounding takes of the slack."""
         matrix = abs(P.rows.matrix[numbers])
         if self.conic:
-            return self.wide_steepest * self.reach
-        share = matrix @ np.abs(point) / room_below(P, numbers, point)
+            return self.loose_steepest * self.reach
+        share = matrix @ np.abs(point) / slack_below(P, numbers, point)
         if direction is not None:  # (p + s r) / (σ + s ρ) is at most the larger of p / σ and r / ρ
             share = np.maximum(share, matrix @ np.abs(direction) / -(P.rows.matrix[numbers] @ direction))
         return float(share.max())
 
-    def _take_tight(self, P: Polyhedron, numbers: Array, room: Array, device: Any) -> None:
-        refuse_thin(P, numbers, room)
-        self.tight = Room(P, numbers, room, device=device, **WIDE)
-        self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / room).max())
+    def _take_tight(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
+        refuse_thin(P, numbers, slack)
+        self.tight = Gauge(P, numbers, slack, self.factory)
+        self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
 
-    def _take_wide(self, P: Polyhedron, numbers: Array, room: Array, device: Any) -> None:
-        refuse_thin(P, numbers, room)
-        self.wide = Room(P, numbers, room, offset=True, device=device, **WIDE)
-        self.wide_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / room).max())
-        self.offset = float((np.abs(P.rows.rhs[numbers]) / room).max())
+    def _take_loose(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
+        refuse_thin(P, numbers, slack)
+        self.loose = Gauge(P, numbers, slack, self.factory, offset=True)
+        self.loose_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
+        self.offset = float((np.abs(P.rows.rhs[numbers]) / slack).max())
 
     def loss(self, dtype: torch.dtype) -> float:
         u, tiny = roundoff(dtype), torch.finfo(dtype).tiny
-        return 2 * u * max(self.tight_steepest, self.share + self.wide_steepest * tiny)
+        return 2 * u * max(self.tight_steepest, self.share + self.loose_steepest * tiny)
 
-    def forward(self, x: Tensor, dtype: torch.dtype, shrinking: bool = True) -> Tensor:
+    def finish(self, x: Tensor, how: How) -> Tensor:
+        dtype = how.dtype
         limit, tiny = _limit(dtype), torch.finfo(dtype).tiny
         margin = gamma(self.entries) + 3 * roundoff(dtype)
         size = x.abs().amax(-1)
         scale = size.clamp(tiny, min(self.reach, limit)) if self.follows else torch.zeros_like(size)
-        farthest = size + scale + (self.largest + tiny)  # bounds x, the anchor and their difference
+        farthest = size + scale + (self.largest + tiny)  # bounds x, the base point and their difference
         excess = torch.full_like(size, -1.0)
-        if self.wide is not None and shrinking:
-            excess = self.wide(x) + margin * self.wide_steepest * farthest + 8 * EPS * self.offset
+        if self.loose is not None and how.shrinking:
+            excess = self.loose(x) + margin * self.loose_steepest * farthest + 8 * EPS * self.offset
             excess = excess if self.conic else excess / (1.0 + scale)
         if self.tight is not None:
             over = (self.tight(x) + margin * self.tight_steepest * (size + scale)) / scale
             excess = torch.maximum(excess, over)
-        anchor = torch.addcmul(self.origin, scale.unsqueeze(-1), self.along) if self.follows else self.origin
-        inside = pull(x, anchor, (excess + 8 * EPS) / (1 - self.loss(dtype)), limit)
-        if not self.conic:
-            return inside
-        return torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)  # 0 is in the set
+        base = torch.addcmul(self.start, scale.unsqueeze(-1), self.along) if self.follows else self.start
+        inside = pull(x, base, (excess + 8 * EPS) / (1 - self.loss(dtype)), limit)
+        if self.conic:  # 0 is in the set
+            inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
+        return inside.to(dtype)
 
 
 def interior_ray(P: Polyhedron) -> Array | None:
-    """A direction r, max|r| = 1, along which every row gains room; None for a set that has none."""
+    """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
     if P.is_bounded:
         return None
     rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
@@ -203,31 +223,75 @@ def interior_ray(P: Polyhedron) -> Array | None:
     return np.asarray(middle.point / np.abs(middle.point).max())
 
 
-def room_below(P: Polyhedron, numbers: Array, point: Array) -> Array:
+def slack_below(P: Polyhedron, numbers: Array, point: Array) -> Array:
     """Lower bounds of b - a·point for the given rows: float64, with its own rounding error taken off."""
     matrix, rhs = P.rows.matrix[numbers], P.rows.rhs[numbers]
     size = abs(matrix) @ np.abs(point) + np.abs(rhs)
     return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)
 
 
-def refuse_thin(P: Polyhedron, numbers: Array, room: Array) -> None:
-    """Raise where a row has no room at the interior point that float64 can prove."""
-    if (room <= 0).any():
-        worst = P.rows.names[numbers[int(room.argmin())]]
+def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
+    """Raise where a row has no slack at the interior point that float64 can prove."""
+    if (slack <= 0).any():
+        worst = P.rows.names[numbers[int(slack.argmin())]]
         raise RayhullError(
-            f"strict=True needs an interior point with provable room in every row, and {worst} has none: the set is "
+            f"strict=True needs an interior point with provable slack in every row, and {worst} has none: the set is "
             "too thin for float64. State the narrow directions as equalities."
         )
 
 
-def strict_step(P: Polyhedron, method: str, base: Array | None, device: Any = None) -> Strict:
-    """The strict step of a block; a set whose interior is empty for another reason than equalities is refused."""
-    if not len(P.rows):
-        return StrictReach(np.zeros(P.dim) if base is None else base)
-    if P.dim == 1:
-        from rayhull.nn.interval import StrictInterval
+class StrictInterval(Finishing):
+    """x → min(max(x, low), high) with low and high rounded inwards. Shape: (\\*, 1) → (\\*, 1), in dtype"""
 
-        return StrictInterval(P)
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        low, high = exact_interval(P)
+        self.limits = {dtype: (_inwards(low, dtype, up=True), _inwards(high, dtype, up=False)) for dtype in DTYPES}
+        self.stated = f"[{'-inf' if low is None else float(low)}, {'inf' if high is None else float(high)}]"
+
+    def check(self, dtype: torch.dtype) -> None:
+        low, high = self.limits[dtype]
+        if not low <= high:
+            raise RayhullError(f"strict=True: no {_short(dtype)} number lies in {self.stated}: use a wider dtype.")
+
+    def finish(self, x: Tensor, how: How) -> Tensor:
+        if self.shrinks and not how.shrinking:
+            return x.to(how.dtype)
+        low, high = self.limits[how.dtype]
+        return x.clamp(low, high).to(how.dtype)
+
+
+def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
+    """The bounds of a set with one coordinate, from all of its rows; None where there is none."""
+    data, rhs = exact_integers(P.rows)
+    ends = [(Fraction(int(b), int(a)), int(a) > 0) for a, b in zip(data, rhs, strict=True)]
+    lows = [value for value, is_upper in ends if not is_upper]
+    highs = [value for value, is_upper in ends if is_upper]
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
+    """The nearest number of dtype that is >= bound (up) or <= bound; the largest one where there is no bound."""
+    largest = float(torch.finfo(dtype).max)
+    if bound is None:
+        return -largest if up else largest
+    number = torch.tensor(float(bound), dtype=torch.float64).to(dtype)
+    number = number.clamp(-largest, largest)
+    towards = torch.tensor(largest if up else -largest, dtype=dtype)
+    while (Fraction(number.item()) < bound) if up else (Fraction(number.item()) > bound):
+        after = torch.nextafter(number, towards)
+        if after == number:
+            return float("inf") if up else float("-inf")
+        number = after
+    return float(number.item())
+
+
+def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
+    """The strict closing of a block; a set whose interior is empty for another reason than equalities is refused."""
+    if not len(P.rows):
+        return StrictReach(np.zeros(P.dim) if view is None else view.base, factory)
+    if P.dim == 1:
+        return StrictInterval(P, view, factory)
     hidden = np.flatnonzero(centre(P).implicit)
     if len(hidden):
         names = ", ".join(P.rows.names[i] for i in hidden[:4])
@@ -235,7 +299,6 @@ def strict_step(P: Polyhedron, method: str, base: Array | None, device: Any = No
             f"strict=True: {len(hidden)} inequalities hold with equality on the whole set ({names}), which floats "
             "cannot do exactly. State them as equalities (A_eq), which hold up to a stated number of ulps."
         )
-    numbers = np.arange(len(P.rows))
-    if method == "shrink" and base is not None:
-        return StrictShrink(P, numbers, base, device)
-    return StrictPull(P, numbers, device)
+    if view is not None and len(view.loose) == len(P.rows):
+        return StrictShrink(P, view, factory)
+    return StrictPull(P, view, factory)

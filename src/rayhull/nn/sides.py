@@ -1,0 +1,84 @@
+"""Sides of the sample: right-hand sides and bounds that come with the call, in the coordinates of each block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.nn.constants import Constants, Factory
+
+if TYPE_CHECKING:
+    from rayhull.nn.mirror import Blocks
+    from rayhull.sets.polyhedron import Polyhedron
+
+
+class Sides(NamedTuple):
+    """What a call gave; None: as the set states it.
+
+    Shape: for the set b (\\*, m), b_eq (\\*, m_eq), lower and upper (\\*, event shape); for one kind of block
+    (\\*, count, rows of the block) and (\\*, count, n).
+    """
+
+    b: Tensor | None = None
+    b_eq: Tensor | None = None
+    lower: Tensor | None = None
+    upper: Tensor | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of those that are given."""
+        return tuple(name for name, value in self._asdict().items() if value is not None)
+
+    def checked(self, P: Polyhedron) -> Sides:
+        """The same with flat bounds; a shape that does not fit is refused."""
+        shapes = {"b": (len(P.inequalities),), "b_eq": (len(P.equalities),), "lower": P.shape, "upper": P.shape}
+        flat = {}
+        for name in self.given:
+            value, shape = getattr(self, name), shapes[name]
+            if tuple(value.shape[value.ndim - len(shape) :]) != shape:
+                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+            flat[name] = value.flatten(value.ndim - len(shape))
+        return Sides(**flat)
+
+
+class BlockSides(Constants):
+    """The part of the sides that concerns one kind of block, in its coordinates: mirror images swap their bounds."""
+
+    coordinates: Tensor
+    mirrored: Tensor
+    rows: Tensor
+    equality_rows: Tensor
+    stated_lower: Tensor
+    stated_upper: Tensor
+
+    def __init__(self, P: Polyhedron, blocks: Blocks, factory: Factory) -> None:
+        super().__init__(factory)
+        block = blocks.polyhedron
+        stated, stated_eq = (int((rows.sizes > 0).sum()) for rows in (block.inequalities, block.equalities))
+        kept, kept_eq = (np.flatnonzero(rows.sizes) for rows in (P.inequalities, P.equalities))
+        self.index("coordinates", blocks.index)
+        self.index("mirrored", (blocks.sign < 0)[:, None])
+        self.has_mirrored = bool((blocks.sign < 0).any())
+        self.constant("stated_lower", P.lower_bounds[blocks.index])
+        self.constant("stated_upper", P.upper_bounds[blocks.index])
+        self.index("rows", kept[blocks.rows[:, :stated]])
+        self.index("equality_rows", kept_eq[blocks.equality_rows[:, :stated_eq]])
+
+    def forward(self, sides: Sides) -> Sides:
+        if not sides.given:
+            return sides
+        b = None if sides.b is None else sides.b[..., self.rows]
+        b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
+        low, high = (None if s is None else s[..., self.coordinates] for s in (sides.lower, sides.upper))
+        return Sides(b, b_eq, *self._swapped(low, high))
+
+    def _swapped(self, low: Tensor | None, high: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """low <= x <= high is -high <= -x <= -low where the block is a mirror image."""
+        if not self.has_mirrored or (low is None and high is None):
+            return low, high
+        low = self.stated_lower if low is None else low
+        high = self.stated_upper if high is None else high
+        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)
