@@ -56,7 +56,8 @@ def _centre_of_block(P: Polyhedron) -> Centre:
     loose = np.flatnonzero(~start.implicit)
     A, b = sp.csr_array(P.rows.matrix[loose]), P.rows.rhs[loose]
     E, e = affine_hull(P, start.implicit)
-    point = _newton(A, b, E, e, start.point) if len(loose) else start.point
+    size = max(1.0, float(np.abs(start.point).max()))
+    point = newton(A, b, E, e, start.point, 1 / size**2) if len(loose) else start.point
     return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
 
 
@@ -77,13 +78,15 @@ def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
     return points
 
 
-def _newton(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array) -> Array:
-    size = max(1.0, float(np.abs(x).max()))
+def newton(
+    A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array, ridge: float, towards: Array | float = 0.0
+) -> Array:
+    """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside."""
     for _ in range(NEWTON_STEPS):
         slack = b - A @ x
-        gradient = A.T @ (1 / slack) + x / size**2
+        gradient = A.T @ (1 / slack) + ridge * (x - towards)
         weighted = sp.diags_array(1 / slack) @ A
-        hessian = weighted.T @ weighted + sp.eye_array(len(x)) / size**2
+        hessian = weighted.T @ weighted + ridge * sp.eye_array(len(x))
         step = _kkt_step(hessian, E, -gradient, e - E @ x)
         decrement = float(-gradient @ step)
         change = A @ step

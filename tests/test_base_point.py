@@ -1,0 +1,49 @@
+"""The base point: strictly inside, in the scale of the data, on every set of the zoo."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from rayhull.sets.base_point import base_point, scale_from
+from rayhull.sets.centre import centre
+from tests.zoo import ZOO
+
+LARGE = {"convex curves": lambda: rh.convex(50), "two shapes": lambda: rh.monotone(50) & rh.concave(50)}
+
+
+@pytest.mark.parametrize("name", [*ZOO, *LARGE])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_a_base_point_has_slack_in_every_row_that_has_any(name: str, scale: float) -> None:
+    P = {**ZOO, **LARGE}[name]()
+    x = base_point(P, scale)
+    loose = ~centre(P).implicit
+    assert bool(P.contains(x.reshape(P.shape)))
+    assert bool(((P.rows.rhs - P.rows.matrix @ x)[loose] > 0).all())
+
+
+@pytest.mark.parametrize("make", [*LARGE.values(), lambda: rh.nonnegative(6), lambda: rh.checkerboard((8, 8), (2, 2))])
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+def test_cones_get_a_base_point_of_the_scale_asked_for(make: object, scale: float) -> None:
+    x = base_point(make(), scale)  # type: ignore[operator]
+    assert np.sqrt((x**2).mean()) == pytest.approx(scale, rel=1e-5)
+
+
+def test_a_set_far_away_gets_a_point_near_its_near_side() -> None:
+    x = base_point(rh.Polyhedron(lower=[1000.0, -5.0]), 1.0)
+    assert 1000.1 < x[0] < 1005
+    assert abs(x[1]) < 5
+
+
+def test_bounded_sets_keep_their_centre() -> None:
+    P = rh.Polyhedron([[1, 1]], 1, lower=0)
+    assert np.array_equal(base_point(P, 1e3), centre(P).point)
+
+
+def test_the_scale_comes_from_the_targets() -> None:
+    assert scale_from(np.full((4, 3), -2.0)) == 2.0
+    with pytest.raises(ValueError, match="finite"):
+        scale_from(np.array([np.nan]))
+    with pytest.raises(ValueError, match="positive"):
+        base_point(rh.convex(5), 0.0)
