@@ -5,11 +5,11 @@ BIN := .venv/bin
 # its headers, which is why nothing is built in isolation.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help core demo test lint format bench fuzz reproduce clean
+.PHONY: help core demo test test-slow test-all mutants lint format bench fuzz reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .venv/torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayhull needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -33,6 +33,7 @@ help:  ## List the targets
 .venv/peers: .venv/bench
 	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype colorama tqdm
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
+	-$(INSTALL) pycddlib  # RAYEN imports it; it needs a compiler, libcdd and gmp. Without it RAYEN is left out.
 	@touch $@
 
 demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)
@@ -44,8 +45,16 @@ reproduce: .venv/demo  ## The whole paper: hours on a CPU; stop it and go on at 
 core: .venv/torch  ## Compile the core where it is out of date
 	$(BIN)/python -m rayhull.core.build
 
-test: .venv/dev  ## Run the tests (doctests and README code included)
-	$(BIN)/python -m pytest -n 2
+test: .venv/dev  ## Run the tests but the slow ones (doctests and README code included)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/dev  ## Run the slow tests
+	$(BIN)/python -m pytest -n 2 -m slow
+
+test-all: test test-slow  ## Run every test
+
+mutants: .venv/dev  ## Plant every deliberate fault of tests/mutants and see it caught
+	$(BIN)/python -m tests.mutants
 
 lint: .venv/dev  ## Check style (ruff) and types (mypy, strict)
 	$(BIN)/ruff check .

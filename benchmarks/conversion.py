@@ -222,6 +222,8 @@ def as_table(results: dict[str, dict[str, Any]]) -> str:
 def _cell(result: dict[str, Any]) -> str:
     if result["state"] == "wrong":
         return f"wrong: {'+'.join(map(str, result['counts']))}"
+    if "error" in result and "ModuleNotFoundError" in result["error"]:
+        return "not installed"
     return f"{result['seconds']:.3g}" if "seconds" in result else result["state"]
 
 

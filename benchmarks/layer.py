@@ -4,7 +4,7 @@
 
 Float32, batch 256, forward and training step, interleaved: one thread by processor time, two by the wall clock.
 Violations are judged in rational arithmetic. Writes benchmarks/results/layer.json, layer.md and layer.png. Peers that
-are not installed are left out.
+cannot be had are left out, with the reason in their row.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
     skipped: dict[str, str] = {}
     for name, (package, make) in PEERS.items() if peers else ():
         if not installed(package):
-            skipped[name] = "not installed"
+            skipped[name] = f"the package {package} is not installed"
             continue
         try:
             modules[name] = make(P.dim, P)
@@ -206,9 +206,9 @@ def report(results: Mapping[str, Any]) -> str:
             row += [f"{step.median / result['training']['nn.Linear'].median:.2f}x" if step else "–"]
             row += [f"{found[way]['violation']:.1e}", f"{found[way]['outside']:.0%}"] if way in found else ["", ""]
             rows.append(row)
+        rows += [[f"{way}, left out: {why}", *5 * ["–"]] for way, why in result.get("skipped", {}).items()]
         header = ("layer", "forward ms", "over Linear", "training step over Linear", "violation", "outside exactly")
-        skipped = "".join(f"\n{way}: {why}\n" for way, why in result.get("skipped", {}).items())
-        parts.append(f"### {name}\n\n{table(rows, header)}\n{skipped}")
+        parts.append(f"### {name}\n\n{table(rows, header)}\n")
     rows = [(n, *(f"{v[k]:.3g}" for k in ("state", "build", "forward"))) for n, v in results["growth"].items()]
     parts.append("### Growth (sparse, d = m, batch 64, seconds)\n\n" + table(rows, ("d", "state", "build", "forward")))
     parts.append(f"\nSet-up at d=200, m=400: {results['set-up']['rayhull, strict']:.2f} s (strict).")

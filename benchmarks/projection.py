@@ -86,6 +86,7 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
     few = task.points[:4]
     best = exact(few)
     cases, samples, errors = {}, {}, {}
+    left_out_here: dict[str, str] = {}
 
     def add(name: str, solve: peers.Solve, points: Array) -> None:
         got = solve(few)
@@ -101,7 +102,8 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
             if name in (OURS, PAPER, "DAQP", "PIQP", "OSQP tuned"):
                 add(f"{name}, batch 1", _one_by_one(solve, task.points), task.points[:1])
         except Exception as error:
-            log(f"  {name} left out: {type(error).__name__} {str(error)[:100]}")
+            left_out_here[name] = f"{type(error).__name__}: {str(error)[:100]}"
+            log(f"  {name} left out: {left_out_here[name]}")
     add(f"{OURS}, float32", peers.ours(task, torch.float32), task.points)
     many = task.take(10_000 if task.name != "dense 200x500" else 1000)
     add(f"{OURS}, batch {len(many.points)}", peers.ours(many), many.points)
@@ -114,7 +116,7 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
     per_sample = {k: {"seconds": t, "samples": samples[k], "error": errors[k]} for k, t in timed.items()}
     for k, t in timed.items():
         log(f"  {k:32s} {t.median / samples[k] * 1e6:11.2f} us   error {errors[k]:.1e}")
-    return per_sample
+    return per_sample | {name: {"left out": why} for name, why in left_out_here.items()}
 
 
 def _one_by_one(solve: peers.Solve, points: Array) -> peers.Solve:
@@ -131,7 +133,7 @@ def _one_by_one(solve: peers.Solve, points: Array) -> peers.Solve:
 
 
 def microseconds(entry: dict[str, Any]) -> float:
-    return float(entry["seconds"].median) / entry["samples"] * 1e6
+    return float(entry["seconds"].median) / entry["samples"] * 1e6 if "seconds" in entry else float("nan")
 
 
 def summary(results: dict[str, dict[str, Any]]) -> list[list[str]]:
@@ -141,7 +143,8 @@ def summary(results: dict[str, dict[str, Any]]) -> list[list[str]]:
         mine, paper = microseconds(ways[OURS]), microseconds(ways[PAPER])
         twice = microseconds(ways[f"{OURS}, 2 threads"])
         alone = microseconds(ways[f"{OURS}, batch 1"])
-        rivals = {k: microseconds(v) for k, v in ways.items() if k.endswith("batch 1") and not k.startswith(OURS)}
+        others = {k: v for k, v in ways.items() if k.endswith("batch 1") and not k.startswith(OURS)}
+        rivals = {k: microseconds(v) for k, v in others.items() if "seconds" in v}
         rival = min(rivals, key=rivals.__getitem__)
         rows.append(
             [
@@ -165,10 +168,14 @@ HEADER = [
 ]
 
 
+def _cell(entry: dict[str, Any]) -> str:
+    return f"left out: {entry['left out']}" if "left out" in entry else f"{microseconds(entry):.2f}"
+
+
 def everything(results: dict[str, dict[str, Any]]) -> str:
     """Microseconds a sample of every way."""
     names = list(dict.fromkeys(k for ways in results.values() for k in ways))
-    rows = [[k, *(f"{microseconds(w[k]):.2f}" if k in w else "" for w in results.values())] for k in names]
+    rows = [[k, *(_cell(w[k]) if k in w else "" for w in results.values())] for k in names]
     return harness.table(rows, ["us a sample", *results])
 
 
@@ -181,8 +188,9 @@ def plot(results: dict[str, dict[str, Any]], path: Path) -> None:
     names = [n for n, *_ in WAYS]
     figure, axes = plt.subplots(figsize=(9, 4.6), layout="constrained")
     for k, name in enumerate(names):
-        at = [i for i, ways in enumerate(results.values()) if name in ways]
-        gains = [microseconds(ways[PAPER]) / microseconds(ways[name]) for ways in results.values() if name in ways]
+        measured = [(i, ways) for i, ways in enumerate(results.values()) if "seconds" in ways.get(name, {})]
+        at = [i for i, _ in measured]
+        gains = [microseconds(ways[PAPER]) / microseconds(ways[name]) for _, ways in measured]
         style = {"s": 90, "zorder": 3, "color": "black"} if name == OURS else {"s": 34, "color": f"C{k}"}
         axes.scatter(np.array(at) + (0 if name == OURS else 0.06 * (k - 4)), gains, label=name, **style)
     axes.axhline(1, color="0.7", linewidth=1, zorder=0)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.projection import external
+from rayhull.projection.solvers import external
 from rayhull.projection.problem import Problem
 
 Array = np.ndarray[Any, Any]

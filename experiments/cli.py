@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments import plan
 from experiments import settings as st
-from experiments.errors import ExperimentError
-
-STUDIES: dict[str, type] = {
-    "projection": st.ProjectionSettings,
-    "vae": st.VaeSettings,
-    "timing": st.TimingSettings,
-    "simplex": st.SimplexSettings,
-    "vertices": st.VerticesSettings,
-    "shapes": st.ShapesSettings,
-    "classifiers": st.ClassifiersSettings,
-    "optnet": st.OptnetSettings,
-}
+from experiments.errors import ExperimentError, SettingsError
+from experiments.studies import NAMES, headline, load
 
 
-def parser() -> argparse.ArgumentParser:
-    """Every command and option; the defaults are the paper's."""
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Every command; of the studies, the options of the one that ``arguments`` name (torch is imported with it)."""
     top = argparse.ArgumentParser(prog="python -m experiments", description="The paper's studies, reproduced.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_studies(commands.add_parser("run", help="one run of one study; the defaults are the paper's"), STUDIES)
-    trained = {name: kind for name, kind in STUDIES.items() if issubclass(kind, st.TrainingSettings)}
-    for study in _add_studies(commands.add_parser("sweep", help="many runs: methods, learning rates, seeds"), trained):
+    _add_studies(commands.add_parser("run", help="one run of one study, each method at its best settings"), arguments)
+    sweep = commands.add_parser("sweep", help="many runs: methods, learning rates, seeds")
+    for study in _add_studies(sweep, arguments):
         study.add_argument("--methods", nargs="+", default=["paper", "constrained"])
         study.add_argument("--learning-rates", nargs="+", type=float, default=[1e-5, 1e-4, 1e-3])
         study.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
@@ -53,14 +44,16 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_studies(command: argparse.ArgumentParser, kinds: dict[str, type]) -> list[argparse.ArgumentParser]:
+def _add_studies(command: argparse.ArgumentParser, arguments: Sequence[str]) -> list[argparse.ArgumentParser]:
     studies = command.add_subparsers(dest="study", required=True, metavar="STUDY")
     made = []
-    for name, kind in kinds.items():
-        study = studies.add_parser(name, help=(kind.__doc__ or "").strip())
-        st.add_options(study, kind)
-        _add_running(study, "results")
+    for name in NAMES:
+        study = studies.add_parser(name, help=headline(name))
         made.append(study)
+        _add_running(study, "results")
+        if name in arguments:
+            st.add_options(study, load(name).settings)
+            study.add_argument("--paper-settings", action="store_true", help="the paper's, not the method's own best")
     return made
 
 
@@ -78,7 +71,8 @@ def _add_running(command: argparse.ArgumentParser, out: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; a deliberate error is printed without a traceback and gives exit code 2."""
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser(given).parse_args(given)
     try:
         if not _COMMANDS[options.command](options):
             raise KeyboardInterrupt
@@ -94,13 +88,20 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> bool:
     from experiments.running import run_study
 
-    return run_study(options.study, st.from_options(STUDIES[options.study], options), options)
+    return run_study(options.study, _settings(options), options)
+
+
+def _settings(options: argparse.Namespace, method: str | None = None) -> Any:
+    study = load(options.study)
+    options.method = method or getattr(options, "method", None)
+    return st.from_options(study.settings, options, None if options.paper_settings else study.best)
 
 
 def _sweep(options: argparse.Namespace) -> bool:
-    kind = STUDIES[options.study]
-    fixed = st.from_options(kind, options)
-    jobs = list(plan.sweep(kind, fixed, options.methods, options.learning_rates, options.seeds))
+    if not issubclass(load(options.study).settings, st.TrainingSettings):
+        raise SettingsError(f"a sweep needs a study that trains, and {options.study} does not.")
+    methods = [_settings(options, method) for method in options.methods]
+    jobs = list(plan.sweep(options.study, methods, options.learning_rates, options.seeds))
     return plan.run_all(jobs, options) and _report(options)
 
 

@@ -11,9 +11,9 @@ from experiments.errors import ResultsError
 from experiments.report import sections_of
 from experiments.report.collect import Group, collect, mean_and_deviation
 from experiments.report.pages import markdown_table
-from experiments.report.sections import OPTIMUM
 from experiments.report.tables import best
 from experiments.results import explained, replace, write_json
+from experiments.studies.projection import OPTIMUM
 
 POINTS = 30  # of a published curve
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -74,6 +74,7 @@ class Run:
     def __init__(self, folder: Path, study: str, settings: Any, writes: bool = True) -> None:
         self.folder, self.study, self.writes = Path(folder), study, writes
         self.settings = settings
+        self.held: IO[str] | None = None
         stated = {"study": study, **as_dict(settings)}
         if writes:
             self._claim(stated)
@@ -102,7 +103,13 @@ class Run:
         try:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.close()
             raise ResultsError(f"another process is running in {self.folder}: wait for it, or choose --name.") from None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self.held is not None:
+            self.held.close()
 
     def _refuse_other(self, path: Path, stated: dict[str, Any]) -> None:
         changed = differences(read_json(path), json.loads(json.dumps(stated)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import contextlib
 import logging
 import warnings
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from experiments import digits
 from experiments.errors import SettingsError
 from experiments.results import Run
+from experiments.studies import load
 
 
 def run_study(study: str, settings: Any, options: argparse.Namespace) -> bool:
@@ -21,22 +22,17 @@ def run_study(study: str, settings: Any, options: argparse.Namespace) -> bool:
     fabric = engine(settings, options)
     first = fabric.is_global_zero
     folder = folder_of(study, settings, options)
-    run = Run(folder, study, settings, writes=first)
-    fabric.barrier()
-    if run.complete:
-        if first and not options.quiet:
-            print(f"{folder} is complete")
-        return True
-    data = _data(study, settings, options, fabric)
-    module = importlib.import_module(f"experiments.studies.{study}")
-    return bool(module.run(settings, data, run, fabric, quiet=options.quiet or not first))
-
-
-def _data(study: str, settings: Any, options: argparse.Namespace, fabric: Any) -> digits.Digits | None:
-    """The digits on the engine's device; None for studies that make their own data."""
-    if study in ("simplex", "vertices", "shapes"):
-        return None
-    return digits.load(settings.dataset, options.data, quiet=options.quiet).to(fabric.device)
+    with contextlib.closing(Run(folder, study, settings, writes=first)) as run:
+        fabric.barrier()
+        if run.complete:
+            if first and not options.quiet:
+                print(f"{folder} is complete")
+            return True
+        chosen = load(study)
+        data = None
+        if chosen.needs_digits:
+            data = digits.load(settings.dataset, options.data, quiet=options.quiet).to(fabric.device)
+        return chosen.run(settings, data, run, fabric, quiet=options.quiet or not first)
 
 
 def folder_of(study: str, settings: Any, options: argparse.Namespace) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 FACTOR, PATIENCE = 0.1, 5  # the paper's text of the projection study and of the VAE
+STOPPED = 1e-7  # a rate below this moves no weight that is of order 1 in float32
 WARM_UP = 0.02  # share of all steps in which the cosine schedule rises from 0
 
 
@@ -38,6 +39,11 @@ class Schedule:
             return self.base * (self.step + 1) / rising
         share = (self.step - rising) / max(1, self.steps - rising)
         return self.base * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether annealing has brought the rate so low that nothing changes any more."""
+        return self.kind == "plateau" and self.rate() < STOPPED
 
     def set_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:

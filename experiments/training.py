@@ -49,6 +49,8 @@ class Stop:
 def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: str = "", quiet: bool = False) -> bool:
     """Train for ``settings.epochs``, from the run's last checkpoint on; False if it was asked to stop before the end.
 
+    A run whose learning rate has been annealed below 1e-7 changes nothing any more and ends there (see ``ending``).
+
     Every epoch draws its order and noise from (seed, epoch) alone, so a run that was broken off gives the same numbers
     as one that was not.
     """
@@ -75,6 +77,8 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
         _stop_politely(fabric.world_size) as stop,
     ):
         for epoch in range(done + 1, settings.epochs + 1):
+            if schedule.has_stopped:
+                break
             began = time.perf_counter()
             loss = _epoch(wrapped, task, optimizer, schedule, data, settings, epoch, fabric, bar, stop)
             if stop.asked:
@@ -87,6 +91,12 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
             run.save(_state(task, optimizer, schedule, epoch, spent))
             bar.advance(0, note=_note(measures))
     return True
+
+
+def ending(run: Run, settings: Any) -> dict[str, Any]:
+    """How many epochs were trained, and why no more: for the summary of a run."""
+    done = len(run.metrics())
+    return {"epochs_done": done, "ended": "all epochs" if done == settings.epochs else "annealed below 1e-7"}
 
 
 def _epoch(

@@ -1,5 +1,8 @@
 """The command line as a script would use it."""
 
+import os
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -77,17 +80,32 @@ def test_help_answers_without_importing_torch_or_scipy():
     assert time.perf_counter() - start < 10
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and terminals")
 def test_ctrl_c_stops_a_long_conversion_at_once(tmp_path):
-    import signal
-
     path = tmp_path / "grid.ine"
     write(path, rh.ordered(None, (16, 16)))
     command = [sys.executable, "-m", "rayhull.cli", "convert", str(path), "--max-generators", "100000000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
-    process.send_signal(signal.SIGINT)
-    start = time.perf_counter()
-    _, err = process.communicate(timeout=20)
-    assert time.perf_counter() - start < 5
-    assert process.returncode == 130
-    assert "stopped; nothing was written" in err
+    terminal, theirs = os.openpty()  # on a terminal there is a progress bar: its first line says that work has begun
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    try:
+        said = _read_until(terminal, b"rays")
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.wait(timeout=30) == 130
+        assert time.monotonic() - began < 10
+        assert b"stopped; nothing was written" in said + _read_until(terminal, b"nothing was written")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def _read_until(terminal, words, seconds=60):
+    """What was written there, up to the words; fails when they do not come."""
+    said, end = b"", time.monotonic() + seconds
+    while words not in said:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        assert ready, said
+        said += os.read(terminal, 4096)
+    return said

@@ -141,6 +141,7 @@ def mirror(raw, monkeypatch):
     monkeypatch.setitem(download.MIRRORS, "mnist", [f"http://127.0.0.1:{server.server_port}/"])
     yield _Server
     server.shutdown()
+    server.server_close()
 
 
 def test_missing_files_are_fetched_once_and_then_cached(mirror, cache):

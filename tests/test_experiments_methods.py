@@ -9,8 +9,10 @@ import rayhull as rh
 from experiments import cli, digits, methods
 from experiments.results import read_json
 from experiments.schedules import Schedule
-from experiments.settings import ProjectionSettings, TimingSettings, VaeSettings
 from experiments.studies import projection, timing, vae
+from experiments.studies.projection import ProjectionSettings
+from experiments.studies.timing import TimingSettings
+from experiments.studies.vae import VaeSettings
 
 SMALL = ["--dataset", "mnist-small", "--samples", "256", "--epochs", "1", "--threads", "1", "--quiet"]
 P = projection.paper_set()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.settings import ProjectionSettings, VaeSettings, as_dict
+from experiments.settings import as_dict
+from experiments.studies.projection import ProjectionSettings
+from experiments.studies.vae import VaeSettings
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "reproduction.md").read_text()

@@ -15,8 +15,12 @@ from experiments import cli, plan, progress
 from experiments.errors import ResultsError
 from experiments.report import make
 from experiments.report.collect import collect
-from experiments.report.figures import mosaic
-from experiments.settings import ProjectionSettings, TimingSettings, VaeSettings, as_dict
+from experiments.report.figures import columns, mosaic
+from experiments.settings import as_dict
+from experiments.studies import load
+from experiments.studies.projection import ProjectionSettings
+from experiments.studies.timing import TimingSettings
+from experiments.studies.vae import VaeSettings
 
 
 def write_run(folder, study, settings, lines, summary, pictures=None):
@@ -89,8 +93,8 @@ def test_seeds_are_grouped_and_other_settings_are_told_apart(results):
     write_run(results / "projection" / "other" / "seed-0", "projection", other, lines, {"violation": 0.0, "inside": 1})
     groups = collect(results)["projection"]
     assert sorted((g.label, g.runs) for g in groups) == [
-        ("constrained, box after 25 epochs", 2),
-        ("constrained, box from the start", 1),
+        ("rayhull.Constrained, box after 25 epochs", 2),
+        ("rayhull.Constrained, box from the start", 1),
     ]
 
 
@@ -107,6 +111,20 @@ def test_published_numbers_carry_their_settings(results, tmp_path):
     assert group["runs"] == 2
     assert group["settings"]["learning_rate"] == 1e-4
     assert group["gap_percent"]["mean"] == pytest.approx(3.92, abs=0.01)
+
+
+def test_the_title_says_how_long_and_how_many_runs(results):
+    assert make(results).read_text().count("<h1>The paper&#x27;s studies: 3 epochs at most, n = 1 to 2</h1>") == 1
+
+
+def test_a_caption_speaks_of_shading_only_where_there_is_some(results):
+    groups = collect(results)
+    assert "shaded" in load("projection").section(groups["projection"]).figures[0].caption
+    assert "shaded" not in load("vae").section(groups["vae"]).figures[-1].caption
+
+
+def test_pictures_leave_no_hole_in_a_grid():
+    assert [columns(n) for n in (1, 2, 3, 4, 5, 6, 8, 9)] == [1, 2, 3, 4, 5, 3, 4, 3]
 
 
 def test_a_mosaic_keeps_the_order_of_its_pictures():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +18,32 @@ import torch
 
 from experiments import cli, results
 from experiments.errors import ResultsError
-from experiments.settings import ProjectionSettings
+from experiments.studies.projection import ProjectionSettings
 
 ROOT = Path(__file__).parent.parent
-SMALL = ["--dataset", "mnist-small", "--samples", "512", "--learning-rate", "1e-3", "--threads", "1", "--quiet"]
+SMALL = ["--dataset", "mnist-small", "--samples", "512", "--threads", "1", "--quiet"]
+RATE = ["--learning-rate", "1e-3", "--schedule", "plateau"]
 
 
 def run(out: Path, *arguments: str, study: str = "projection") -> int:
-    return cli.main(["run", study, "--out", str(out), *SMALL, *arguments])
+    return cli.main(["run", study, "--out", str(out), *SMALL, *RATE, *arguments])
 
 
-def start(out: Path, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "experiments", "run", "projection", "--out", str(out), *SMALL, *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+@contextlib.contextmanager
+def started(out: Path, *arguments: str) -> Iterator[subprocess.Popen]:
+    """A run in a process of its own, which never outlives the test."""
+    command = [sys.executable, "-m", "experiments", "run", "projection", "--out", str(out), *SMALL, *RATE, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen, condition: Callable[[], bool]) -> None:
+    """Until the condition holds or the process has ended."""
+    while process.poll() is None and not condition():
+        time.sleep(0.02)
 
 
 def lines(out: Path, method: str = "unconstrained", study: str = "projection") -> list[dict]:
@@ -53,19 +68,17 @@ def test_each_epoch_is_a_line_with_its_loss_violation_and_time(tmp_path):
     assert {"train_loss", "val_loss", "violation", "seconds"} <= set(found[0])
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
     options = ["--method", "unconstrained", "--epochs", "40"]
     run(tmp_path / "whole", *options)
     for _ in range(2):  # each at whatever point the process has reached
-        process = start(tmp_path / "killed", *options)
         folder = tmp_path / "killed" / "projection" / "unconstrained" / "seed-0"
-        before = (folder / results.METRICS).read_bytes() if (folder / results.METRICS).exists() else b""
-        while process.poll() is None:
-            time.sleep(0.02)
-            if (folder / results.METRICS).exists() and len((folder / results.METRICS).read_bytes()) > len(before) + 300:
-                process.send_signal(signal.SIGKILL)
-                break
-        process.wait()
+        metrics = folder / results.METRICS
+        before = metrics.stat().st_size if metrics.exists() else 0
+        with started(tmp_path / "killed", *options) as process:
+            wait_for(process, lambda size=before, path=metrics: path.exists() and path.stat().st_size > size + 300)
+            process.send_signal(signal.SIGKILL)
     assert not (folder / results.SUMMARY).exists()
     run(tmp_path / "killed", *options)
     assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
@@ -85,23 +98,24 @@ def test_a_line_that_a_crash_cut_short_is_written_again(tmp_path):
     assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path):
-    process = start(tmp_path, "--method", "unconstrained", "--epochs", "2000")
     metrics = tmp_path / "projection/unconstrained/seed-0/metrics.jsonl"
-    while not metrics.exists() and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    with started(tmp_path, "--method", "unconstrained", "--epochs", "2000") as process:
+        wait_for(process, metrics.exists)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on" in said
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path):
     options = ["--method", "unconstrained", "--epochs", "2"]
     run(tmp_path / "one", *options)
-    process = start(tmp_path / "two", *options, "--devices", "2")
-    _, said = process.communicate(timeout=120)
+    with started(tmp_path / "two", *options, "--devices", "2") as process:
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     for one, two in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):
         assert one["train_loss"] == pytest.approx(two["train_loss"], rel=1e-5)
@@ -143,12 +157,32 @@ def test_a_folder_from_other_settings_is_refused_and_left_as_it_is(tmp_path, cap
     assert lines(tmp_path) == before
 
 
+def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(tmp_path):
+    def saved(*arguments: str) -> dict:
+        given = ["run", "projection", "--method", "constrained", *arguments]
+        return cli._settings(cli.parser(given).parse_args(given))
+
+    assert (saved().learning_rate, saved().schedule) == (3e-3, "cosine")
+    paper = saved("--paper-settings")
+    assert (paper.learning_rate, paper.schedule, paper.epochs) == (1e-4, "plateau", 500)
+    assert saved("--learning-rate", "0.5").learning_rate == 0.5  # an option that is given always counts
+    assert saved("--paper-settings", "--epochs", "3").epochs == 3
+
+
+def test_a_run_ends_where_annealing_has_stopped_it(tmp_path):
+    stuck = ["--method", "optimum", "--schedule", "plateau", "--epochs", "60", "--learning-rate", "1e-6"]
+    assert run(tmp_path, *stuck) == 0  # nothing to learn: no progress from the first epoch on
+    summary = results.read_json(tmp_path / "projection/optimum/seed-0/summary.json")
+    assert summary["ended"] == "annealed below 1e-7"
+    assert summary["epochs_done"] == len(lines(tmp_path, "optimum")) == 13  # 1 + 2 x (5 + 1) without progress
+
+
 def test_two_processes_do_not_write_into_one_folder(tmp_path):
     first = results.Run(tmp_path / "run", "projection", ProjectionSettings())
     with pytest.raises(ResultsError, match="another process is running"):
         results.Run(tmp_path / "run", "projection", ProjectionSettings())
-    first.held.close()
-    results.Run(tmp_path / "run", "projection", ProjectionSettings())
+    first.close()
+    results.Run(tmp_path / "run", "projection", ProjectionSettings()).close()
 
 
 def test_a_sweep_runs_every_method_at_every_rate_and_reports(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.report.style import full_name
 from experiments.results import METRICS, SAMPLES, SETTINGS, SUMMARY, find_runs, read_json, read_lines
 
 _NAMED = (
@@ -102,7 +103,7 @@ def _name(groups: list[Group]) -> None:
         twins = [other for other in groups if other.method == group.method]
         apart = [key for key in _NAMED if len({repr(t.settings.get(key)) for t in twins}) > 1]
         phrases = [_PHRASE.get(key, lambda v, key=key: f"{key} {v}")(group.settings[key]) for key in apart]
-        group.label = ", ".join([group.method, *phrases])
+        group.label = ", ".join([full_name(group.method), *phrases])
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:

@@ -70,8 +70,8 @@ def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
 
 
 def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
-    """For each entry one mosaic of side x side pictures, three to a line. Shape of each: (at least side², h, w)."""
-    wide = min(3, len(images))
+    """For each entry one mosaic of side x side pictures, in full lines. Shape of each: (at least side², h, w)."""
+    wide = columns(len(images))
     high = -(-len(images) // wide)
     figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, 3.9 * high), squeeze=False)
     for axes in grid.flat[len(images) :]:
@@ -79,6 +79,13 @@ def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
     for axes, (name, pictures) in zip(grid.flat, images.items(), strict=False):
         show_image(axes, mosaic(pictures, side), name)
     return as_png(figure)
+
+
+def columns(n: int) -> int:
+    """How many pictures to a line, so that n of them leave no hole in the last line where that is possible."""
+    if n <= 3:
+        return max(1, n)
+    return next((wide for wide in (3, 4, 2, 5) if n % wide == 0), 4)
 
 
 def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
@@ -89,16 +96,19 @@ def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
 
 
 def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
-    """Median seconds for all samples, on a logarithmic scale, two panels to a line; the whisker is the middle half."""
-    high = -(-len(panels) // 2)
-    figure, grid = pyplot().subplots(high, 2, figsize=(10, 3.2 * high), squeeze=False)
+    """Median seconds for all samples, on a logarithmic scale; the whisker is the middle half. A scale without a zero
+    has no bars: their length would mean nothing.
+    """
+    wide = min(2, len(panels))
+    lines = -(-len(panels) // wide)
+    figure, grid = pyplot().subplots(lines, wide, figsize=(5 * wide, 3.2 * lines), squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.axis("off")
     for axes, (title, rows) in zip(grid.flat, panels.items(), strict=False):
         for place, row in enumerate(reversed(rows)):
             low, middle, high = np.quantile(row["seconds"], [0.25, 0.5, 0.75])
             whisker = [[middle - low], [high - middle]]
-            axes.barh(place, middle, xerr=whisker, color=colour(row["method"]), height=0.6)
+            axes.errorbar(middle, place, xerr=whisker, fmt="o", color=colour(row["method"]), capsize=3)
             axes.text(high * 1.15, place, f"{middle:.3g} s", va="center", fontsize=8)
         axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
         axes.set_xscale("log")

@@ -24,6 +24,21 @@ COLOURS = {
     "vertices-entmax": "#8C564B",
     "vertices-abs": "#56B4E9",
 }
+NAMES = {
+    "paper": "the paper's layer",
+    "constrained": "rayhull.Constrained",
+    "projection": "trained through the nearest point",
+    "ttp": "test-time projection",
+    "alternating": "alternating (Pathak et al.)",
+    "lagrangian": "Lagrangian (Márquez-Neila et al.)",
+    "optimum": "optimum: the nearest point itself",
+    "optnet": "OptNet",
+    "vertices-softmax": "softmax over vertices",
+    "vertices-softplus": "softplus over vertices",
+    "vertices-sparsemax": "sparsemax over vertices",
+    "vertices-entmax": "entmax over vertices",
+    "vertices-abs": "absolute values over vertices",
+}
 _LINES = ("-", "--", ":", "-.")
 DPI = 130
 
@@ -31,6 +46,11 @@ DPI = 130
 def colour(method: str) -> str:
     """The method's colour, the same in every figure; grey for one that has none yet."""
     return COLOURS.get(method, "#999999")
+
+
+def full_name(method: str) -> str:
+    """The method as a reader knows it."""
+    return NAMES.get(method, method)
 
 
 def line_style(position: int) -> str:

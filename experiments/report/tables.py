@@ -38,7 +38,10 @@ def trained(group: Group) -> str:
     if group.method == "optimum":
         return "–"
     done, asked = group.curve("val_loss").shape[1], group.settings["epochs"]
+    ended = {str(summary.get("ended", "")) for summary in group.summaries}
     epochs = f"{done} epochs" if done == asked else f"{done} of {asked} epochs"
+    if any(reason.startswith("annealed") for reason in ended):
+        epochs += " (annealed to a stop)"
     parts = [epochs, f"{group.settings['learning_rate']:g}", group.settings["schedule"]]
     if group.method == "paper" and group.settings["box_delay"]:
         parts.append(f"box after {group.settings['box_delay']}")

@@ -1,36 +1,70 @@
-"""The studies: one file each. The three of the paper, and small ones beside them."""
+"""The studies, one module each: its settings, its data, its runs and its section of the report stand in that module.
 
-SMALL: dict[str, tuple[str, str]] = {
-    "vertices": (
-        "General A x <= b: convex weights of vertices",
-        "The learned projection onto a cut cube of dimension d, with about 2^d vertices. The paper reports slow "
-        "convergence with a softmax over the vertices. It grows with their number: an answer on a face needs exact "
-        "zeros for all other vertices, which a softmax approaches and never reaches. A normalised softplus falls off "
-        "more gently and helps; sparsemax and entmax do give zeros, but a vertex at zero gets no gradient and does not "
-        "come back. Shrinking needs no vertices and is the cheapest, but one scale for the whole point costs more the "
-        "more coordinates share it; the nearest point is best, and does not need the vertices either.",
-    ),
-    "simplex": (
-        "Shares that sum to one (Briq et al. 2018)",
-        "Shares over 20 classes, most of them exactly 0. Briq et al.'s layer is the row projection: FC, then the "
-        "nearest point of the simplex. A softmax, which never gives a 0, does as well in squared error.",
-    ),
-    "shapes": (
-        "Monotone and convex outputs",
-        "A network cleans noisy curves of 50 points; the hard methods give curves of the stated shape for every input. "
-        "Rays of long chains are ill-conditioned, those of convex curves most of all: the map through rays learns "
-        "slowly there, and training through the nearest point is the better way.",
-    ),
-    "classifiers": (
-        "Binary classifiers as constraints",
-        "Images to which each of five linear classifiers (is it a 0, ..., a 4) says no: the learned projection onto "
-        "that set and the box. No two pixels are independent here, so shrinking has one scale for the whole image and "
-        "loses ten times as much as the nearest point.",
-    ),
-    "optnet": (
-        "OptNet's layer on 8 x 8 digits",
-        "Training through a generic quadratic program, beside the projection that knows the tiles and "
-        "the map into the set.",
-    ),
-}
-"""Title and one paragraph of each small study, by name."""
+A new study is a module that ends in ``STUDY = Study(...)``, and its name in ``NAMES``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NAMES = ("projection", "vae", "timing", "vertices", "simplex", "shapes", "classifiers", "optnet")
+"""The three of the paper, then what it only mentions: the order of the report and of a reproduction."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a plan: ``name`` is its folder, ``seconds`` a guess for two idle cores."""
+
+    study: str
+    name: str
+    settings: Any
+    seconds: float
+
+
+def job(study: str, settings: Any, seconds: float, name: str = "") -> Job:
+    """A run in the folder METHOD/seed-SEED, or NAME/seed-SEED."""
+    return Job(study, f"{name or getattr(settings, 'method', 'all')}/seed-{settings.seed}", settings, seconds)
+
+
+def _none(*_: Any) -> Iterable[Job]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the command line, the plans and the report need to know of a study.
+
+    Args:
+        settings: its frozen dataclass; the defaults are the paper's where the paper has any.
+        run: ``run(settings, digits, run, fabric, quiet)``; False if it was stopped.
+        section: from the groups of saved runs to the section of the report.
+        needs_digits: False for a study that makes its own data.
+        best: for each method the settings it does best with, where they are not the defaults.
+        demo: the runs of ``make demo``.
+        reproduce: from the number of seeds to the runs of ``make reproduce``.
+    """
+
+    settings: type
+    run: Callable[..., bool]
+    section: Callable[[Any], Any]
+    needs_digits: bool = True
+    best: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    demo: Callable[[], Iterable[Job]] = _none
+    reproduce: Callable[[int], Iterable[Job]] = _none
+
+
+def load(name: str) -> Study:
+    """The study ``name``; its module is imported now, and torch with it."""
+    study: Study = importlib.import_module(f"experiments.studies.{name}").STUDY
+    return study
+
+
+def headline(name: str) -> str:
+    """The first line of the study's module, read without importing it."""
+    text = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]

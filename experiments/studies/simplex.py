@@ -6,6 +6,8 @@ point of the simplex does, and so does a map that can reach the boundary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,12 +17,21 @@ import rayhull as rh
 from experiments import methods
 from experiments.digits import Digits
 from experiments.methods.base import Method
+from experiments.regression import WIDTH, Regression, fit, generator, trunk
+from experiments.report.collect import Group
+from experiments.report.pages import Section
+from experiments.report.sections import small
 from experiments.results import Run
-from experiments.settings import SimplexSettings
-from experiments.studies.regression import WIDTH, Regression, fit, generator, trunk
+from experiments.settings import SmallSettings
+from experiments.studies import Job, Study, job
 from experiments.training import Data
 
 CLASSES, INPUTS, TRAIN, VALIDATION = 20, 16, 8192, 1024
+
+
+@dataclass(frozen=True)
+class SimplexSettings(SmallSettings):
+    """Shares that sum to one: the simplex projection layer of Briq et al., softmax, and ours."""
 
 
 class Softmax(Method):
@@ -56,3 +67,23 @@ def teacher() -> tuple[Data, Data]:
 def nearest_shares(scores: Tensor) -> Tensor:
     """The nearest point of the simplex to each row of scores."""
     return rh.project(rh.simplex(scores.shape[-1]), scores)
+
+
+TEXT = (
+    "Shares over 20 classes, most of them exactly 0. Briq et al.'s layer is the row projection: FC, then the nearest "
+    "point of the simplex. A softmax, which never gives a 0, does as well in squared error."
+)
+
+
+def section(groups: Sequence[Group]) -> Section:
+    """One table, and the curves."""
+    return small("simplex", "Shares that sum to one (Briq et al. 2018)", TEXT, groups)
+
+
+def reproduce(runs: int) -> Iterator[Job]:
+    """Four ways to shares."""
+    for method in ("softmax", "projection", "constrained", "penalty"):
+        yield job("simplex", SimplexSettings(method=method), 20)
+
+
+STUDY = Study(SimplexSettings, run, section, needs_digits=False, reproduce=reproduce)

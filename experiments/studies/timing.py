@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,38 @@ from torch import Tensor, nn
 
 import rayhull as rh
 from experiments.digits import Digits
+from experiments.errors import SettingsError
+from experiments.inference import forward_pass, trained
 from experiments.progress import Bar
+from experiments.report import figures, paper, tables
+from experiments.report.collect import Group
+from experiments.report.pages import Figure, Section
 from experiments.results import Run
-from experiments.settings import TimingSettings
-from experiments.studies.inference import forward_pass, trained
+from experiments.settings import option
+from experiments.studies import Job, Study, job
 from experiments.studies.projection import paper_set
 
 NETWORKS = ("unconstrained", "paper", "constrained")
+
+
+@dataclass(frozen=True)
+class TimingSettings:
+    """Inference time (table 1)."""
+
+    samples: int = option(59000, "images to a run")
+    batch_size: int = option(256, "images to a forward pass")
+    repeats: int = option(100, "timed runs of the networks")
+    solver_repeats: int = option(100, "timed runs of the solver loop, which takes about a minute each")
+    dataset: str = option("mnist", "mnist, fashion-mnist, or mnist-small")
+    seed: int = option(0, "of the networks' weights")
+    network_threads: int = option(1, "threads of the networks; the solver loop takes one image at a time, on one")
+    compiled: bool = option(True, "also time the networks under torch.compile, which needs a C++ compiler")
+    training_epochs: int = option(1, "short training of the networks before they are timed, so that outputs are images")
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "batch_size", "repeats", "solver_repeats", "network_threads"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name} must be positive, got {getattr(self, name)}.")
 
 
 @dataclass
@@ -109,3 +135,49 @@ def _processor() -> str:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+WHY = (
+    "The paper ran its networks on an Nvidia Titan X and OSQP on the CPU beside it; here everything runs on one CPU, "
+    "so compare the ratios, not the seconds. Much of the paper's ratio belongs to the solver loop: a projection that "
+    "knows the tiles is itself far faster, and is listed beside it."
+)
+
+
+def section(groups: Sequence[Group]) -> Section:
+    """Table 1."""
+    made = Section("Inference time (the paper's table 1)", [WHY], tables.timing(groups))
+    for group in groups:
+        made.text.append("Settings: " + tables.settings_line([group]) + ".")
+        made.text += [_machine(summary) for summary in group.summaries]
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        for row in (line for run in group.metrics for line in run):
+            panels.setdefault(f"{row['model']}, network threads: {group.settings['network_threads']}", []).append(row)
+    caption = "Seconds for all samples on a logarithmic scale: the median, and the middle half of the repeats."
+    made.figures.append(Figure("timing", caption, figures.times(panels)))
+    return made
+
+
+def _machine(summary: dict[str, Any]) -> str:
+    return (
+        f"Converting the checkerboard to generators took {summary['conversion_seconds']:.3f} s (paper: "
+        f"{paper.CONVERSION}). Measured on {summary['processor']}, {summary['threads']} thread(s), torch "
+        f"{summary['torch']}."
+    )
+
+
+def demo() -> Iterator[Job]:
+    """5000 images, ten times, and the solver loop once."""
+    brief = TimingSettings(5000, repeats=10, solver_repeats=1, dataset="mnist-small", compiled=False)
+    yield job("timing", brief, 30)
+
+
+def reproduce(runs: int) -> Iterator[Job]:
+    """Table 1 with one thread and with two."""
+    for threads in (1, 2):
+        settings = TimingSettings(solver_repeats=10, network_threads=threads)
+        yield job("timing", settings, 10 * 160 + 100 * 20 / threads, f"threads-{threads}")
+
+
+STUDY = Study(TimingSettings, run, section, demo=demo, reproduce=reproduce)

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from experiments.digits import Digits
-from experiments.settings import ProjectionSettings, TimingSettings, VaeSettings
 from experiments.studies import projection, vae
 from experiments.training import Task, batches, seed_everything
 
@@ -21,14 +20,14 @@ class _OneProcess:
     global_rank, world_size = 0, 1
 
 
-def trained(model: str, method: str, settings: TimingSettings, digits: Digits) -> Task:
+def trained(model: str, method: str, settings: Any, digits: Digits) -> Task:
     """The study's network after ``training_epochs``, so that its outputs look like images."""
     common: dict[str, Any] = {"method": method, "seed": settings.seed, "dataset": settings.dataset, "box_delay": 0}
     task: Task
     if model == "projection":
-        task = projection.build(ProjectionSettings(**common), digits.validation)
+        task = projection.build(projection.ProjectionSettings(**common), digits.validation)
     else:
-        task = vae.build(VaeSettings(**common), digits.validation)
+        task = vae.build(vae.VaeSettings(**common), digits.validation)
     optimizer = torch.optim.Adam(task.parameters(), lr=RATE)
     for epoch in range(1, settings.training_epochs + 1):
         seed_everything(settings.seed, epoch)

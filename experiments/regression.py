@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from experiments.methods.base import Method
 from experiments.results import Run
-from experiments.training import Data, Task, train
+from experiments.training import Data, Task, ending, train
 
 WIDTH = 128
 
@@ -48,7 +48,7 @@ def fit(task: Regression, data: Data, settings: Any, run: Run, fabric: Any, quie
     if run.writes:
         last = run.metrics()[-1]
         parameters = sum(p.numel() for p in task.parameters())
-        run.finish({**last, "parameters": parameters, "optimum": optimum(task)})
+        run.finish({**last, **ending(run, settings), "parameters": parameters, "optimum": optimum(task)})
     return True
 
 

@@ -1,0 +1,41 @@
+"""Every benchmark can be started, and a peer that cannot be had is a row with its reason, not the end of a run."""
+
+import importlib
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.harness import Timing
+
+NAMES = ("conversion", "layer", "projection", "projection_accuracy", "projection_choices", "summary")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_can_be_imported(name):
+    assert callable(importlib.import_module(f"benchmarks.{name}").main)
+
+
+def test_a_layer_that_cannot_be_had_has_its_reason_in_its_row():
+    from benchmarks.layer import report
+
+    timing = Timing(1e-3, 1e-3, 1e-3, 1)
+    part = {"inference": {"nn.Linear": timing}, "training": {"nn.Linear": timing}}
+    part["skipped"] = {"RAYEN": "ModuleNotFoundError: No module named 'cdd'"}
+    text = report({"cone, 1 threads": part, "growth": {}, "set-up": {"rayhull, strict": 1.0}})
+    assert any(line.startswith("| RAYEN, left out: ModuleNotFoundError") for line in text.splitlines())
+
+
+def test_a_solver_that_cannot_be_had_has_its_reason_in_its_row():
+    from benchmarks.projection import OURS, PAPER, everything, summary
+
+    timed = {"seconds": SimpleNamespace(median=1e-3), "samples": 1, "error": 0.0}
+    ways = {OURS: timed, PAPER: timed, "qpth": {"left out": "ModuleNotFoundError: No module named 'qpth'"}}
+    assert "left out: ModuleNotFoundError" in everything({"box": ways})
+    ways |= {f"{OURS}, 2 threads": timed, f"{OURS}, batch 1": timed, f"{PAPER}, batch 1": timed}
+    assert summary({"box": ways})[0][0] == "box"
+
+
+def test_an_engine_that_is_not_installed_says_so():
+    from benchmarks.conversion import _cell
+
+    assert _cell({"state": "error", "error": "ModuleNotFoundError: No module named 'cdd'"}) == "not installed"
