@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from rayhull import core
+    from rayhull import core, distributions
     from rayhull.conversion.convert import convert
     from rayhull.conversion.files import read, write
     from rayhull.conversion.generators import Generators
@@ -70,6 +70,7 @@ _HOME = {
         "FileFormatError",
     ],
 }
+_ROOMS = ("core", "distributions")  # public as modules
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "convert",
     "convex",
     "core",
+    "distributions",
     "halfspaces",
     "intersection",
     "lipschitz",
@@ -113,8 +115,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "core":
-        return importlib.import_module("rayhull.core")
+    if name in _ROOMS:
+        return importlib.import_module(f"rayhull.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)
@@ -123,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF, "core"})
+    return sorted({*globals(), *_MODULE_OF, *_ROOMS})

@@ -202,6 +202,21 @@ class Polyhedron:
 
         return hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
 
+    def volume(self, *, relative: bool = False) -> float:
+        """The volume of a bounded set, by a triangulation of its own generators: small sets only.
+
+        Args:
+            relative: measured within the affine hull, for a set without interior.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> round((rh.box(0, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1)).volume(), 12)
+            0.166666666667
+        """
+        from rayhull.conversion.triangulation import volume
+
+        return volume(self, relative=relative)
+
     def generators(self, **options: Any) -> Generators:
         """The same set as vertices, rays and lines: :func:`rayhull.convert`."""
         from rayhull.conversion import convert

@@ -1,0 +1,153 @@
+"""IntoPolyhedron: R^k → the interior of a set, one to one, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import biject_to, constraints, transform_to
+from torch.distributions.transforms import Transform
+
+from rayhull.distributions.block_maps import BlockMap, block_map
+from rayhull.distributions.constraint import PolyhedronConstraint, polyhedron
+from rayhull.distributions.hull import hull_of
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+
+class IntoPolyhedron(Transform):
+    r"""A bijection from R^k onto the (relative) interior of the set, with its log-determinant and exact inverse.
+
+    k is the dimension of the set's affine hull: equalities take part of the coordinates away, and densities refer to
+    the k-dimensional volume within the hull (Lebesgue measure where the set has an interior). Each block takes the map
+    that suits it:
+
+    ==========  ============================================  ==============================================
+    map         for                                           log abs det J, up to a constant
+    ==========  ============================================  ==============================================
+    softmax     simplices                                     Σ log wᵢ
+    softplus    independent rows: bounds, orders, cones       Σ log σ(cᵢ)
+    radial      everything else: q + T c (1 + g⁴)^(-1/4)      -(k + 4)/4 log(1 + g⁴), g the gauge of T c
+    ==========  ============================================  ==============================================
+
+    Args:
+        P: the set.
+        method: "auto", or "radial" for the radial map in every block.
+        cache_size: 1 keeps the last point and its coefficients, as for every torch transform.
+
+    Shape: (\*, k) → (\*, event shape)
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> P = rh.monotone(5) & rh.box(-1, 1)
+        >>> into = rh.distributions.IntoPolyhedron(P)
+        >>> c = torch.randn(8, into.coefficients, dtype=torch.float64)
+        >>> x = into(c)
+        >>> bool(P.contains(x).all()), bool(torch.allclose(into.inv(x), c)), into.log_abs_det_jacobian(c, x).shape
+        (True, True, torch.Size([8]))
+    """
+
+    bijective = True
+    domain = constraints.real_vector
+
+    def __init__(self, P: Polyhedron, method: str = "auto", cache_size: int = 0) -> None:
+        if method not in ("auto", "radial"):
+            raise ValueError(f"method must be 'auto' or 'radial', got {method!r}.")
+        super().__init__(cache_size)
+        self.polyhedron, self.method = P, method
+        self.codomain = polyhedron(P)
+        groups = P.block_groups
+        self.blocks: list[tuple[BlockMap, int, int]] = [
+            (block_map(hull_of(group.polyhedron), method), *group.index.shape) for group in groups
+        ]  # (map, count, size)
+        self.coefficients = sum(block.coefficients * count for block, count, _ in self.blocks)
+        order = np.concatenate([group.index.ravel() for group in groups])
+        self._order, self._back = torch.as_tensor(order), torch.as_tensor(np.argsort(order))
+        self._cast: dict[tuple[torch.dtype, torch.device], list[dict[str, Tensor]]] = {}
+
+    def _call(self, c: Tensor) -> Tensor:
+        with torch.autocast(c.device.type, enabled=False):
+            parts = [block.forward(own, k).flatten(-2) for block, own, k in self._split_coefficients(c)]
+        flat = torch.cat(parts, -1)[..., self._back.to(c.device)]
+        return flat.reshape(*c.shape[:-1], *self.polyhedron.shape)
+
+    def _inverse(self, x: Tensor) -> Tensor:
+        flat = x.flatten(x.ndim - len(self.polyhedron.shape))[..., self._order.to(x.device)]
+        parts, start = [], 0
+        with torch.autocast(x.device.type, enabled=False):
+            for (block, count, size), k in zip(self.blocks, self._constants(x), strict=True):
+                own = flat[..., start : start + count * size].reshape(*flat.shape[:-1], count, size)
+                parts.append(block.inverse(own, k).flatten(-2))
+                start += count * size
+        return torch.cat(parts, -1)
+
+    def log_abs_det_jacobian(self, c: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]  # our letters
+        """log|det J| at c, (\\*, k) → (\\*); x, the image of c, is not needed."""
+        total = c.new_zeros(c.shape[:-1])
+        with torch.autocast(c.device.type, enabled=False):
+            for block, own, k in self._split_coefficients(c):
+                total = total + block.log_det(own, k).sum(-1)
+        return total
+
+    def _split_coefficients(self, c: Tensor) -> Iterator[tuple[BlockMap, Tensor, dict[str, Tensor]]]:
+        """Each kind of block with its coefficients (\\*, count, k) and its constants."""
+        if c.shape[-1] != self.coefficients:
+            raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
+        start = 0
+        for (block, count, _), k in zip(self.blocks, self._constants(c), strict=True):
+            stop = start + count * block.coefficients
+            yield block, c[..., start:stop].reshape(*c.shape[:-1], count, block.coefficients), k
+            start = stop
+
+    def _constants(self, like: Tensor) -> list[dict[str, Tensor]]:
+        """The blocks' constants in the dtype and on the device of a tensor, cast once."""
+        key = like.dtype, like.device
+        if key not in self._cast:
+            self._cast[key] = [
+                {name: torch.as_tensor(v, dtype=like.dtype, device=like.device) for name, v in block.constants.items()}
+                for block, _, _ in self.blocks
+            ]
+        return self._cast[key]
+
+    def forward_shape(self, shape: Any) -> torch.Size:
+        return torch.Size([*shape[:-1], *self.polyhedron.shape])
+
+    def inverse_shape(self, shape: Any) -> torch.Size:
+        return torch.Size([*shape[: len(shape) - len(self.polyhedron.shape)], self.coefficients])
+
+    def with_cache(self, cache_size: int = 1) -> IntoPolyhedron:
+        """The same map, remembering its last point; the geometry is shared."""
+        if cache_size == self._cache_size:
+            return self
+        made = IntoPolyhedron.__new__(IntoPolyhedron)
+        Transform.__init__(made, cache_size)
+        shared = {k: v for k, v in self.__dict__.items() if k not in ("_cache_size", "_inv", "_cached_x_y")}
+        made.__dict__.update(shared)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntoPolyhedron):
+            return False
+        return other.method == self.method and other.polyhedron.fingerprint == self.polyhedron.fingerprint
+
+    __hash__ = Transform.__hash__
+
+    def describe(self) -> str:
+        """Which map each kind of block takes."""
+        lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
+        for block, count, size in self.blocks:
+            many = f"{count} blocks of {size}" if count > 1 else f"one block of {size}"
+            lines.append(f"  {many}: {block.method}, {block.coefficients} coefficients each")
+        return "\n".join(lines)
+
+
+def _onto(constraint: PolyhedronConstraint) -> IntoPolyhedron:
+    return IntoPolyhedron(constraint.polyhedron)
+
+
+for registry in (biject_to, transform_to):
+    registry.register(PolyhedronConstraint, _onto)  # type: ignore[no-untyped-call]
