@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.projection.solvers import external
 from rayhull.projection.problem import Problem
+from rayhull.projection.solvers import external
 
 Array = np.ndarray[Any, Any]
 Solve = Callable[[Array], Array]

@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from rayhull import Polyhedron
-from rayhull.sets.exact_membership import exact_integers
 
 
 def homogeneous_rows(P: Polyhedron) -> tuple[list[list[int]], list[list[int]]]:
     """Rows (b, -a) that are >= 0 (the last is t >= 0) and = 0 on the cone {(t, x)} over P."""
     tables = []
     for rows in (P.rows, P.equality_rows):
-        data, rhs = exact_integers(rows)
+        data, rhs = rows.exact
         dense = np.zeros((len(rows), P.dim), dtype=object)
         dense[rows.row_of_entry, rows.matrix.indices] = data
         tables.append([[int(c), *(-int(v) for v in row)] for row, c in zip(dense, rhs, strict=True)])

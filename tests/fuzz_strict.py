@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.sets.rows import Rows
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)
@@ -18,8 +17,7 @@ SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)
 
 def inequalities_of(P: rh.Polyhedron) -> rh.Polyhedron:
     """The set without its equalities: what strict promises exactly."""
-    kept = {k: getattr(P, k) for k in ("shape", "A", "A_eq", "b", "b_eq", "inequalities", "lower", "upper")}
-    return rh.Polyhedron.assemble(check=False, **kept, equalities=Rows.empty(P.dim))
+    return rh.Polyhedron.from_rows(P.inequalities, None, P.lower, P.upper, P.shape, check=False)
 
 
 def random_set(rng: np.random.Generator) -> rh.Polyhedron:

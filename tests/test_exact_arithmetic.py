@@ -5,8 +5,8 @@ import pytest
 
 from rayhull.conversion.echelon import echelon_edges
 from rayhull.exact.elimination import _denominators, _fraction_free_inverse, _rounded_inverse, inverse
-from rayhull.exact.numbers import product, sort_rows, times
-from rayhull.sets.rows import Rows
+from rayhull.exact.matrices import product, sort_rows, times
+from rayhull.sets.reading import read_rows
 
 
 @pytest.mark.parametrize("bits", [(3, 4), (20, 30), (31, 31), (36, 30), (60, 60), (62, 2)])
@@ -80,7 +80,7 @@ def test_a_matrix_of_many_mixed_blocks_is_inverted_in_floats_and_proved():
 @pytest.mark.parametrize("rows", [[[0, 1, -1], [1, -1, 0]], [[1, -2, 1, 0], [0, 1, -2, 1]], [[5, 0, -1, 0]]])
 def test_along_an_edge_of_an_echelon_one_row_falls_and_along_a_line_none(rows):
     A, b = np.array(rows), np.arange(len(rows)) + 5
-    found = echelon_edges(Rows.read(A, b, None, ("A", "b")))
+    found = echelon_edges(read_rows(A, b, None, ("A", "b")))
     assert found is not None
     edges, lines, offsets = found
     order = [b.tolist().index(v) for v in offsets]
@@ -92,4 +92,4 @@ def test_along_an_edge_of_an_echelon_one_row_falls_and_along_a_line_none(rows):
 @pytest.mark.parametrize("rows", [[[1, 1], [2, 1]], [[1, 2]], [[10**30, 1]]])
 def test_rows_that_are_no_echelon_of_units_are_left_to_elimination(rows):
     matrix = np.array(rows, dtype=object if 10**30 in rows[0] else int)
-    assert echelon_edges(Rows.read(matrix, None, None, ("A", "b"))) is None
+    assert echelon_edges(read_rows(matrix, None, None, ("A", "b"))) is None

@@ -33,7 +33,7 @@ def test_inequalities_are_read_with_our_sign():
 def test_linearity_means_equalities_and_lines():
     P = parse_cdd("H-representation\nlinearity 1 2\nbegin\n2 3 integer\n0 1 0\n1 -1 -1\nend\n", ".ine", "a.ine")
     assert (len(P.inequalities), len(P.equalities)) == (1, 1)
-    assert P.equalities.names == ("row 2",)
+    assert list(P.equalities.names) == ["row 2"]
     G = parse_cdd("V-representation\nlinearity 1 1\nbegin\n3 3 integer\n0 1 1\n1 0 0\n0 1 0\nend\n", ".ext", "a.ext")
     assert (len(G.vertices), len(G.rays), len(G.lines)) == (1, 1, 1)
 

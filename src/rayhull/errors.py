@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class RayhullError(Exception):
     """Base of every error that rayhull raises on purpose."""
@@ -10,9 +12,9 @@ class RayhullError(Exception):
 class EmptySetError(RayhullError, ValueError):
     """The stated rows have no common point; ``rows`` names a small group that contradicts itself."""
 
-    def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, rows: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.rows = rows
+        self.rows = tuple(rows)
 
 
 class BudgetExceededError(RayhullError, RuntimeError):

@@ -14,8 +14,8 @@ from rayhull.conversion.rays import RaySource
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.numbers import INT64_SAFE, largest, primitive, product, short_kind, times
-from rayhull.sets.exact_membership import exact_integers
+from rayhull.exact.matrices import primitive, product, times
+from rayhull.exact.numbers import INT64_SAFE, largest, short_kind
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
     if exact.rays.dtype == object and exact.rays.size * len(P.rows) > MANY_PRODUCTS:
         return
     for rows, equal in ((P.rows, False), (P.equality_rows, True)):
-        data, rhs = exact_integers(rows) if rows.integers is None else rows.integers
+        data, rhs = rows.exact
         if not len(rows):
             continue
         for tops, bottoms in ((exact.numerators, exact.denominators), (exact.rays, exact.denominators[:0])):

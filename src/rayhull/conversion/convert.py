@@ -15,7 +15,7 @@ from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import BudgetExceededError
-from rayhull.exact.numbers import sort_rows
+from rayhull.exact.matrices import sort_rows
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from rayhull.conversion.limits import Limits
 from rayhull.conversion.progress import Watch, interrupts
 from rayhull.conversion.row_order import choose, ranks
 from rayhull.errors import MissingExtraError
-from rayhull.exact.numbers import sort_rows
+from rayhull.exact.matrices import sort_rows
 
 PATIENCE = 0.5  # seconds before the compiled kernels are loaded, if they are not yet
 MANY_PAIRS = 1_000_000  # or pairs of one row

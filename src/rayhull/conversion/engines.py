@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.exact.numbers import common_denominator, narrow, primitive, sort_rows
+from rayhull.exact.matrices import primitive, sort_rows
+from rayhull.exact.numbers import common_denominator, narrow
 from rayhull.sets.rows import Array
 
 Directions = list[list[int]]

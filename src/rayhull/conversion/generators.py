@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.exact.numbers import directions_to_float, to_float
-from rayhull.sets.rows import Array, as_array
+from rayhull.sets.reading import as_array
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -114,7 +115,8 @@ def _matrix(values: Any, name: str) -> Array:
 
 
 def _exact(points: Array, rays: Array, lines: Array) -> ExactGenerators | None:
-    from rayhull.exact.numbers import common_denominator, primitive, rationals
+    from rayhull.exact.matrices import primitive
+    from rayhull.exact.numbers import common_denominator, rationals
 
     scaled = []
     for array in (points, rays, lines):

@@ -22,7 +22,8 @@ import numpy as np
 from rayhull.conversion.echelon import echelon_edges
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.elimination import independent_rows, inverse
-from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, primitive, product, sort_rows, times
+from rayhull.exact.matrices import contents, others, primitive, product, sort_rows, times
+from rayhull.exact.numbers import INT64_SAFE, narrow
 from rayhull.sets.blocks import tied_columns
 from rayhull.sets.rows import Array
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from rayhull.errors import BudgetExceededError
-from rayhull.exact.numbers import product, times
+from rayhull.exact.matrices import product, times
 from rayhull.sets.centre import affine_hull, centre
 from rayhull.sets.rows import Array
 

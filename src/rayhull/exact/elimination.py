@@ -2,25 +2,84 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
-from rayhull.exact.numbers import INT64_SAFE, largest, narrow, product
-from rayhull.sets.rows import Array, Rows
+from rayhull.exact.matrices import product
+from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow
 
-PRIME = 2**31 - 1  # products of two residues stay below 2^62
 MOST_DIGITS = 20  # of a continued fraction
+DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense
 
 
 def independent_rows(matrix: Array) -> tuple[Array, Array]:
-    """The first rows that are independent, and a pivot column for each (the last one that is not zero).
+    """Rows that span all of them, as early ones as possible, and a pivot column for each (its last one that counts).
 
-    Elimination modulo a prime: what it finds independent is independent over the rationals. What it drops might in
-    principle not be dependent; whoever relies on that checks it (see :mod:`rayhull.conversion.slack_form`).
+    What elimination modulo a prime finds independent is independent over the rationals. That the others depend on
+    them is proved by more primes: a rank r is certain once the product of the primes passes Hadamard's bound on every
+    minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0.
     """
     last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1) if matrix.size else np.zeros(0, np.int64)
     if len(np.unique(last)) == len(matrix) and matrix.any(axis=1).all():  # an echelon as it stands: chains, tiles
         return np.arange(len(matrix)), last
-    work = np.asarray(matrix % PRIME, dtype=np.int64)
+    bits = _bits(np.asarray((matrix.astype(float if matrix.dtype != object else object) ** 2).sum(axis=1)))
+    best, proved = (last[:0], last[:0]), 0.0
+    for prime in _primes():
+        found = _eliminate(matrix, prime)
+        best, proved = found if len(found[0]) > len(best[0]) else best, proved + math.log2(prime)
+        if _is_certain(len(best[0]), proved, bits, matrix.shape[1]):
+            break
+    return best
+
+
+def rank(data: Array, indices: Array, indptr: Array, width: int) -> int:
+    """The rank of sparse integer rows, exactly; dense elimination where that fits into memory."""
+    m = len(indptr) - 1
+    if m * width <= DENSE_ENTRIES:
+        dense = np.zeros((m, width), dtype=data.dtype)
+        dense[np.repeat(np.arange(m), np.diff(indptr)), indices] = data
+        return len(independent_rows(dense)[0])
+    bits = _bits(np.array([sum(int(v) ** 2 for v in row) for row in np.split(data, indptr[1:-1])]))
+    best, proved = 0, 0.0
+    for prime in _primes():
+        best, proved = max(best, _sparse_rank(data, indices, indptr, prime)), proved + math.log2(prime)
+        if _is_certain(best, proved, bits, width):
+            break
+    return best
+
+
+def _is_certain(rank: int, proved: float, bits: Array, width: int) -> bool:
+    return rank == min(len(bits), width) or proved > bits[: rank + 1].sum()
+
+
+def _primes() -> Iterator[int]:
+    """The primes below 2^31, downwards: a product of two residues stays below 2^62."""
+    return (n for n in range(2**31 - 1, 2, -2) if _is_prime(n))
+
+
+def _is_prime(n: int) -> bool:
+    """Miller and Rabin's test; these bases are enough for every odd n between 8 and 3.2e9."""
+    twos = ((n - 1) & (1 - n)).bit_length() - 1
+    for base in (2, 3, 5, 7):
+        power = pow(base, n >> twos, n)
+        if power in (1, n - 1):
+            continue
+        if not any((power := power * power % n) == n - 1 for _ in range(twos - 1)):
+            return False
+    return True
+
+
+def _bits(squares: Array) -> Array:
+    """log2 of the rows' lengths from their squares, the longest first; a little more, for the roundings."""
+    logs = [math.log2(v) / 2 + 1e-6 if v else 0.0 for v in squares.tolist()]
+    return np.sort(np.array(logs))[::-1]
+
+
+def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
+    """The first rows that are independent modulo the prime, and a pivot column for each."""
+    work = np.asarray(matrix % prime, dtype=np.int64)
     rows: list[int] = []
     columns: list[int] = []
     i = -1
@@ -37,31 +96,29 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
         below = work[i + 1 :, pivot].nonzero()[0]
         if len(below):
             below += i + 1
-            row = work[i] * pow(int(work[i, pivot]), -1, PRIME) % PRIME
+            row = work[i] * pow(int(work[i, pivot]), -1, prime) % prime
             some = work[below]
-            work[below] = (some - some[:, pivot, None] * row) % PRIME
+            work[below] = (some - some[:, pivot, None] * row) % prime
         rows.append(i)
         columns.append(pivot)
     return np.array(rows, np.int64), np.array(columns, np.int64)
 
 
-def sparse_rank(rows: Rows) -> int:
-    """The rank of sparse integer rows modulo the same prime, never dense."""
-    assert rows.integers is not None
-    data, indices, indptr = rows.integers[0], rows.matrix.indices, rows.matrix.indptr
+def _sparse_rank(data: Array, indices: Array, indptr: Array, prime: int) -> int:
+    """The rank modulo the prime, without a dense matrix."""
     reduced: dict[int, dict[int, int]] = {}  # pivot column -> row with 1 there and nothing after it
-    for i in range(len(rows)):
-        entries = range(indptr[i], indptr[i + 1])
-        row = {int(indices[e]): int(data[e]) % PRIME for e in entries}
+    for i in range(len(indptr) - 1):
+        row = {int(indices[e]): int(data[e]) % prime for e in range(indptr[i], indptr[i + 1])}
+        row = {c: v for c, v in row.items() if v}
         while row:
             pivot = max(row)
             value = row[pivot]
-            if value and pivot not in reduced:
-                factor = pow(value, -1, PRIME)
-                reduced[pivot] = {c: v * factor % PRIME for c, v in row.items() if v}
+            if pivot not in reduced:
+                factor = pow(value, -1, prime)
+                reduced[pivot] = {c: v * factor % prime for c, v in row.items()}
                 break
-            for column, v in reduced.get(pivot, {}).items() if value else ():
-                row[column] = (row.get(column, 0) - value * v) % PRIME
+            for column, v in reduced[pivot].items():
+                row[column] = (row.get(column, 0) - value * v) % prime
             row = {c: v for c, v in row.items() if v}
     return len(reduced)
 

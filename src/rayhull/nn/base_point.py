@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
-from rayhull.sets.centre import centre
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def unconstrained(P: Polyhedron) -> View:
 
 def seen_from_centre(P: Polyhedron) -> View:
     """From the well-centred interior point every row that is not an equality has slack."""
-    middle = centre(P)
+    middle = P.centre
     loose = np.flatnonzero(~middle.implicit)
     slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ middle.point
     if (slack <= 0).any():
@@ -73,7 +72,7 @@ def _seen_from(P: Polyhedron, base: Array) -> View | None:
     implicit = np.zeros(len(P.rows), bool)
     together = np.concatenate([P.rows.matrix[np.flatnonzero(tight)].toarray(), P.equality_rows.matrix.toarray()])
     if len(together) > P.dim or not _independent(together):  # only dependent rows can hide an equality
-        implicit = centre(P).implicit
+        implicit = P.centre.implicit
     cone, loose = np.flatnonzero(tight & ~implicit), np.flatnonzero(~tight)
     return View(base, cone, loose, P.rows.rhs[loose], _equality_basis(P, implicit))
 
@@ -121,13 +120,5 @@ def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
     """The cone of the given rows a·y <= 0, with every equality of P, and the rows ``equal``, as a·y = 0."""
     from rayhull.sets.polyhedron import Polyhedron
 
-    equalities = Rows.stack([P.equality_rows, P.rows.take(equal)])
-    parts: dict[str, Any] = {"shape": (P.dim,), "lower": None, "upper": None}
-    for (name, matrix, offsets), old in (
-        (("inequalities", "A", "b"), P.rows.take(rows)),
-        (("equalities", "A_eq", "b_eq"), equalities),
-    ):
-        integers = None if old.integers is None else (old.integers[0], np.zeros_like(old.integers[1]))
-        moved = Rows(old.matrix, np.zeros_like(old.rhs), integers, old.names)
-        parts |= {name: moved, matrix: moved.matrix, offsets: moved.rhs}
-    return Polyhedron.assemble(check=False, **parts)
+    equalities = Rows.stack([P.equality_rows, P.rows.take(equal)]).homogeneous()
+    return Polyhedron.from_rows(P.rows.take(rows).homogeneous(), equalities, None, None, (P.dim,), check=False)

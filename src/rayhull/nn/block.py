@@ -11,12 +11,12 @@ from rayhull.nn.base_point import View
 from rayhull.nn.choice import Choice
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.mirror import Blocks
 from rayhull.nn.sides import BlockSides, Sides
 from rayhull.nn.strict import strict_closing
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
+    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 
@@ -42,7 +42,7 @@ class BlockMap(Constants):
 
     sign: Tensor
 
-    def __init__(self, whole: Polyhedron, blocks: Blocks, choice: Choice, factory: Factory) -> None:
+    def __init__(self, whole: Polyhedron, blocks: BlockGroup, choice: Choice, factory: Factory) -> None:
         super().__init__(factory)
         self.polyhedron, self.view = blocks.polyhedron, choice.view
         self.count, self.size = blocks.index.shape
@@ -114,8 +114,7 @@ def _fixed_sides(P: Polyhedron, view: View | None, mirrored: bool) -> frozenset[
     """The sides that the direction meets as they were stated: those of rows without slack at the base point."""
     if view is None:
         return frozenset({"b", "b_eq", "lower", "upper"})
-    is_row = view.cone < int((P.inequalities.sizes > 0).sum())
-    signs = P.rows.matrix.sum(1)[view.cone]
-    fixed = {"b_eq"} | ({"b"} if is_row.any() else set())
-    bounds = {name for name, sign in (("upper", 1), ("lower", -1)) if ((signs * sign > 0) & ~is_row).any()}
+    fixed = {"b_eq"} | ({"b"} if P.layout.is_stated(view.cone).any() else set())
+    places = {"upper": P.layout.upper_rows, "lower": P.layout.lower_rows}
+    bounds = {name for name, rows in places.items() if np.isin(view.cone, np.r_[rows]).any()}
     return frozenset(fixed | ({"upper", "lower"} if bounds and mirrored else bounds))

@@ -104,7 +104,7 @@ class Gauge(Constants):
 
     def __init__(self, P: Polyhedron, numbers: Array, slack: Array, factory: Factory, *, offset: bool = False) -> None:
         super().__init__(factory)
-        is_row = numbers < int((P.inequalities.sizes > 0).sum())
+        is_row = P.layout.is_stated(numbers)
         self.offset, self.bounded = offset, bool((~is_row).any())
         self.product: Product | None = None
         if is_row.any():

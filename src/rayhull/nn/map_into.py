@@ -18,7 +18,6 @@ from rayhull.nn.choice import Choice, Options, choose
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.event_order import ToEventOrder
-from rayhull.nn.mirror import blocks_of
 from rayhull.nn.sides import Sides
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class MapInto(Constants, OfSet):
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
         self._strict = False
         options = Options(method, nonnegative, weights, max_generators, self.factory)
-        kinds = blocks_of(P)
+        kinds = P.mirrored_groups
         self.parts = nn.ModuleList(BlockMap(P, b, self._choose(b.polyhedron, options), self.factory) for b in kinds)
         self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, self.factory)
         self.strict = strict

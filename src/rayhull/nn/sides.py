@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.nn.constants import Constants, Factory
 
 if TYPE_CHECKING:
-    from rayhull.nn.mirror import Blocks
+    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 
@@ -54,18 +53,17 @@ class BlockSides(Constants):
     stated_lower: Tensor
     stated_upper: Tensor
 
-    def __init__(self, P: Polyhedron, blocks: Blocks, factory: Factory) -> None:
+    def __init__(self, P: Polyhedron, blocks: BlockGroup, factory: Factory) -> None:
         super().__init__(factory)
         block = blocks.polyhedron
-        stated, stated_eq = (int((rows.sizes > 0).sum()) for rows in (block.inequalities, block.equalities))
-        kept, kept_eq = (np.flatnonzero(rows.sizes) for rows in (P.inequalities, P.equalities))
+        stated, stated_eq = len(block.layout.inequalities), len(block.layout.equalities)
         self.index("coordinates", blocks.index)
         self.index("mirrored", (blocks.sign < 0)[:, None])
         self.has_mirrored = bool((blocks.sign < 0).any())
         self.constant("stated_lower", P.lower_bounds[blocks.index])
         self.constant("stated_upper", P.upper_bounds[blocks.index])
-        self.index("rows", kept[blocks.rows[:, :stated]])
-        self.index("equality_rows", kept_eq[blocks.equality_rows[:, :stated_eq]])
+        self.index("rows", P.layout.inequalities[blocks.rows[:, :stated]])
+        self.index("equality_rows", P.layout.equalities[blocks.equality_rows[:, :stated_eq]])
 
     def forward(self, sides: Sides) -> Sides:
         if not sides.given:

@@ -17,8 +17,6 @@ from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.gauge import Gauge
 from rayhull.nn.sides import Sides
-from rayhull.sets.centre import centre
-from rayhull.sets.exact_membership import exact_integers
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -133,7 +131,7 @@ class StrictPull(Finishing):
     def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
         super().__init__(P, view, factory)
         numbers = np.arange(len(P.rows))
-        point, direction = centre(P).point, None
+        point, direction = P.centre.point, None
         size = float(np.abs(point).max())
         tight = numbers[P.rows.rhs[numbers] == 0]
         self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
@@ -217,7 +215,7 @@ def interior_ray(P: Polyhedron) -> Array | None:
     if P.is_bounded:
         return None
     rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
-    middle = centre(rays)
+    middle = rays.centre
     if middle.implicit.any():
         return None
     return np.asarray(middle.point / np.abs(middle.point).max())
@@ -263,7 +261,7 @@ class StrictInterval(Finishing):
 
 def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
     """The bounds of a set with one coordinate, from all of its rows; None where there is none."""
-    data, rhs = exact_integers(P.rows)
+    data, rhs = P.rows.exact
     ends = [(Fraction(int(b), int(a)), int(a) > 0) for a, b in zip(data, rhs, strict=True)]
     lows = [value for value, is_upper in ends if not is_upper]
     highs = [value for value, is_upper in ends if is_upper]
@@ -292,7 +290,7 @@ def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closin
         return StrictReach(np.zeros(P.dim) if view is None else view.base, factory)
     if P.dim == 1:
         return StrictInterval(P, view, factory)
-    hidden = np.flatnonzero(centre(P).implicit)
+    hidden = np.flatnonzero(P.centre.implicit)
     if len(hidden):
         names = ", ".join(P.rows.names[i] for i in hidden[:4])
         raise RayhullError(

@@ -109,7 +109,7 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto") -> l
         return [_whole(P, weights, solver)]
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join([*SOLVERS, *external.SOLVERS])}, got {solver!r}.")
-    stated, stated_eq = (np.flatnonzero(np.diff(r.matrix.indptr)) for r in (P.inequalities, P.equalities))
+    stated, stated_eq = P.layout.inequalities, P.layout.equalities
     parts = []
     for group in P.block_groups:
         m, k = len(group.polyhedron.inequalities), len(group.polyhedron.equalities)
@@ -136,5 +136,5 @@ def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array 
 def _whole(P: Polyhedron, weights: Array | None, solver: str) -> Part:
     """The set as one block, as a solver that knows nothing of blocks sees it."""
     problem = Problem.of(P, weights)
-    stated, stated_eq = (np.flatnonzero(np.diff(r.matrix.indptr)) for r in (P.inequalities, P.equalities))
+    stated, stated_eq = P.layout.inequalities, P.layout.equalities
     return Part(external.External(problem, solver), np.arange(P.dim)[None], stated[None], stated_eq[None])

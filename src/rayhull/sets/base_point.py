@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.sets.centre import affine_hull, centre, newton, onto_equalities
+from rayhull.sets.centre import affine_hull, newton, onto_equalities
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
     if not scale > 0:
         raise ValueError(f"scale must be positive, the size of the data, got {scale}.")
     if not len(P.rows):
-        return centre(P).point
+        return P.centre.point
     point = np.zeros(P.dim)
     for group in P.block_groups:
         part = group.polyhedron
-        point[group.index] = centre(part).point if part.is_bounded or not len(part.rows) else _unbounded(part, scale)
+        point[group.index] = part.centre.point if part.is_bounded or not len(part.rows) else _unbounded(part, scale)
     return point
 
 
 def _unbounded(P: Polyhedron, scale: float) -> Array:
-    middle = centre(P)
+    middle = P.centre
     loose = np.flatnonzero(~middle.implicit)
     A, b = sp.csr_array(P.rows.matrix[loose]), P.rows.rhs[loose]
     E, e = affine_hull(P, middle.implicit)

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr, splu
 
+from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import relative_interior
-from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -32,20 +32,14 @@ def centre(P: Polyhedron) -> Centre:
     The last term, with R the size of the Chebyshev centre, stands in where the set is unbounded; on a bounded set it
     only leans a little towards 0.
     """
-    cached = P.__dict__.get("_centre")
-    if cached is None:
-        if len(P.block_groups) == 1 and len(P.block_groups[0].index) == 1:
-            cached = _centre_of_block(P)
-        else:
-            cached = _from_blocks(P)
-        P.__dict__["_centre"] = cached
-    return cached
+    alone = len(P.block_groups) == 1 and len(P.block_groups[0].index) == 1
+    return _centre_of_block(P) if alone else _from_blocks(P)
 
 
 def _from_blocks(P: Polyhedron) -> Centre:
     point, implicit = np.zeros(P.dim), np.zeros(len(P.rows), bool)
     for group in P.block_groups:
-        part = centre(group.polyhedron)
+        part = group.polyhedron.centre
         point[group.index] = part.point
         implicit[group.rows] = part.implicit
     return Centre(point, implicit)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
+from rayhull.exact.numbers import Array, joined
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape
-from rayhull.sets.rows import Array, Rows
+from rayhull.sets.rows import Rows
 
 
 def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
@@ -20,7 +20,7 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     Examples:
         >>> import rayhull as rh
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
-        Polyhedron(shape=(5,): 1 equalities, x >= -1 .. 0, x <= 1.0 .. inf)
+        Polyhedron(shape=(5,): 1 equality, x >= -1 .. 0, x <= 1.0 .. inf)
     """
     if not sets:
         raise ValueError("product needs at least one set.")
@@ -31,29 +31,23 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     offsets = np.concatenate([[0], np.cumsum([s.dim for s in sets])])
 
     def moved(rows: Rows, i: int) -> Rows:
-        return rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
-
-    def stated(name: str) -> Any:
-        return sp.csr_array(sp.block_diag([getattr(s, name) for s in sets], format="csr"))
+        spread = rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
+        return replace(spread, dense=False)
 
     def bound(name: str, none: float) -> Array | None:
         values = [getattr(s, name) for s in sets]
         if all(v is None for v in values):
             return None
         filled = [np.full(s.dim, none) if v is None else v.ravel() for s, v in zip(sets, values, strict=True)]
-        return np.concatenate(filled).reshape(event)
+        return joined(filled).reshape(event)
 
-    return Polyhedron.assemble(
+    return Polyhedron.from_rows(
+        Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
+        Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
+        bound("lower", -math.inf),
+        bound("upper", math.inf),
+        event,
         check=False,
-        shape=event,
-        A=stated("A"),
-        A_eq=stated("A_eq"),
-        b=np.concatenate([s.b for s in sets]),
-        b_eq=np.concatenate([s.b_eq for s in sets]),
-        inequalities=Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
-        equalities=Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
-        lower=bound("lower", -math.inf),
-        upper=bound("upper", math.inf),
     )
 
 

@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayhull.errors import RayhullError, UnverifiedError
-from rayhull.sets.blocks import row_rank
-from rayhull.sets.centre import centre
+from rayhull.errors import UnverifiedError
+from rayhull.sets.linear_programs import row_rank
 from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-LARGE = 2000  # coordinates of a block from which on its way in is not tried out for a description
+MOST = 4  # rows or kinds of blocks listed by name
 
 
 def describe(P: Polyhedron) -> str:
-    """Dimension, rows, equalities found, lines, blocks, and the way in that suits the set."""
-    lines = [repr(P), f"dimension     {P.dim} coordinates, event shape {P.shape}"]
+    """Dimension, rows, hidden equalities, lines, blocks; how a layer gets in, its own ``describe()`` says."""
     bounds = int(np.isfinite(P.lower_bounds).sum() + np.isfinite(P.upper_bounds).sum())
-    lines.append(f"rows          {len(P.inequalities)} inequalities, {len(P.equalities)} equalities, {bounds} bounds")
-    lines.append(f"numbers       {'exact' if P.is_exact else 'floats'}")
-    lines.append(f"hidden        {_hidden(P)}")
-    lines.append(f"lines         {lineality(P)}")
-    lines.append(f"blocks        {_blocks(P)}")
-    kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
-    lines.append(f"kind          {kind}")
-    lines += [f"way in        {way}" for way in _ways_in(P)]
-    return "\n".join(lines)
+    counts = [count(len(P.inequalities), "inequality"), count(len(P.equalities), "equality"), count(bounds, "bound")]
+    return "\n".join(
+        [
+            repr(P),
+            f"dimension     {count(P.dim, 'coordinate')}, event shape {P.shape}",
+            f"rows          {', '.join(counts)}",
+            f"numbers       {'exact' if P.is_exact else 'floats'}",
+            f"hidden        {_hidden(P)}",
+            f"lines         {lineality(P)}",
+            f"blocks        {_blocks(P)}",
+            f"kind          {'a cone' if P.is_cone else 'bounded' if P.is_bounded else 'unbounded'}",
+        ]
+    )
+
+
+def count(n: int, noun: str) -> str:
+    """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n} {noun if n == 1 else plural}"
 
 
 def _hidden(P: Polyhedron) -> str:
     try:
-        found = np.flatnonzero(centre(P).implicit)
+        found = np.flatnonzero(P.centre.implicit)
     except UnverifiedError as error:
         return f"not known: {error}"
     if not len(found):
         return "no inequality is an equality in disguise"
-    names = [P.rows.names[i] for i in found[:5]]
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return f"{len(found)} inequalities hold with equality everywhere: {', '.join(names)}{more}"
+    names = ", ".join(P.rows.names[i] for i in found[:MOST])
+    more = f" and {len(found) - MOST} more" if len(found) > MOST else ""
+    verb = "holds" if len(found) == 1 else "hold"
+    return f"{count(len(found), 'inequality')} {verb} with equality everywhere: {names}{more}"
 
 
 def lineality(P: Polyhedron) -> int:
@@ -50,34 +58,12 @@ def lineality(P: Polyhedron) -> int:
     total = 0
     for group in P.block_groups:
         block = group.polyhedron
-        rank = (
-            row_rank(Rows.stack([block.rows, block.equality_rows])) if len(block.rows) + len(block.equality_rows) else 0
-        )
-        total += len(group.index) * (block.dim - rank)
+        total += len(group.index) * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows])))
     return total
 
 
 def _blocks(P: Polyhedron) -> str:
     groups = P.block_groups
-    parts = [f"{len(g.index)} of {g.index.shape[1]} coordinates" for g in groups[:4]]
-    more = f" and {len(groups) - 4} kinds more" if len(groups) > 4 else ""
-    return f"{sum(len(g.index) for g in groups)} in {len(groups)} kinds: {', '.join(parts)}{more}"
-
-
-def _ways_in(P: Polyhedron) -> list[str]:
-    """What ``rayhull.Constrained(..., method="auto")`` chooses for each kind of block, and why."""
-    from rayhull.nn.choice import Options, choose
-
-    ways = []
-    for group in P.block_groups[:4]:
-        if group.polyhedron.dim > LARGE:
-            ways.append(f"blocks of {group.polyhedron.dim}: decided when the layer is made (rays or shrink)")
-            continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a description is no layer
-                choice = choose(group.polyhedron, Options())
-            ways.append(f"blocks of {group.polyhedron.dim}: {choice.method} ({choice.reason})")
-        except RayhullError as error:
-            ways.append(f"blocks of {group.polyhedron.dim}: none ({error})")
-    return ways
+    parts = [f"{len(g.index)} of {count(g.index.shape[1], 'coordinate')}" for g in groups[:MOST]]
+    more = f" and {count(len(groups) - MOST, 'kind')} more" if len(groups) > MOST else ""
+    return f"{len(P.blocks)} in {count(len(groups), 'kind')}: {', '.join(parts)}{more}"

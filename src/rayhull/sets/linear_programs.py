@@ -10,7 +10,10 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.sets.rows import Array, Rows
+from rayhull.exact.elimination import rank
+from rayhull.exact.numbers import Array
+from rayhull.sets.names import Label
+from rayhull.sets.rows import Rows, unit_rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -21,6 +24,7 @@ NOT_ZERO = 1e-9
 
 def refuse_if_empty(P: Polyhedron) -> None:
     """Raise :class:`EmptySetError` naming a small group of rows with no common point."""
+    _refuse_crossed_bounds(P)
     for rows, fails in ((P.inequalities, P.inequalities.rhs < 0), (P.equalities, P.equalities.rhs != 0)):
         wrong = np.flatnonzero(fails & (np.diff(rows.matrix.indptr) == 0))
         if len(wrong):
@@ -44,6 +48,19 @@ def refuse_if_empty(P: Polyhedron) -> None:
     )
 
 
+def _refuse_crossed_bounds(P: Polyhedron) -> None:
+    crossed = np.flatnonzero(P.bound_order > 0)
+    if len(crossed):
+        assert P.lower is not None
+        assert P.upper is not None
+        place = Label("x[{}]", P.shape)(crossed[0])
+        low, high = (bound.ravel()[crossed[0]] for bound in (P.lower, P.upper))
+        raise EmptySetError(
+            f"lower > upper in {len(crossed)} coordinates, first at {place}: {low} > {high}.",
+            (f"lower bound of {place}", f"upper bound of {place}"),
+        )
+
+
 def _holds_at(P: Polyhedron, x: Array) -> bool:
     rows, equalities = P.rows, P.equality_rows
     return bool((rows.matrix @ x <= rows.rhs).all() and (equalities.matrix @ x == equalities.rhs).all())
@@ -51,9 +68,7 @@ def _holds_at(P: Polyhedron, x: Array) -> bool:
 
 def _unit(rows: Rows) -> tuple[sp.csr_array, Array, Array]:
     """The rows scaled to unit length (zero rows stay): matrix, right-hand sides, lengths."""
-    norms = np.sqrt(np.asarray(rows.matrix.multiply(rows.matrix).sum(1)).ravel())
-    scale = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 1.0)
-    return sp.csr_array(sp.diags_array(scale) @ rows.matrix), rows.rhs * scale, norms
+    return unit_rows(rows.matrix, rows.rhs)
 
 
 def _solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None)) -> Any:
@@ -111,7 +126,7 @@ def _thin(rows: Rows, equalities: Rows) -> tuple[str, ...]:
             fewer = equalities.take(np.delete(np.arange(len(equalities)), i))
             if feasible_point(rows, fewer) is None:
                 equalities = fewer
-    return rows.names + equalities.names
+    return (*rows.names, *equalities.names)
 
 
 @dataclass(frozen=True)
@@ -164,8 +179,6 @@ def is_bounded(P: Polyhedron) -> bool:
     """
     if np.isfinite(P.lower_bounds).all() and np.isfinite(P.upper_bounds).all():
         return True
-    from rayhull.sets.blocks import row_rank
-
     A, _, _ = _unit(P.rows)
     E, _, _ = _unit(P.equality_rows)
     if row_rank(Rows.stack([P.rows, P.equality_rows])) < P.dim:
@@ -175,6 +188,13 @@ def is_bounded(P: Polyhedron) -> bool:
     bounds = [(1, None)] * m + [(None, None)] * k
     result = _solve(np.zeros(m + k), sp.csr_array((0, m + k)), np.zeros(0), both, np.zeros(P.dim), bounds)
     return bool(result.status == 0)
+
+
+def row_rank(rows: Rows) -> int:
+    """The rank of the rows: exact for integers, by singular values for floats."""
+    if rows.integers is not None:
+        return rank(rows.integers[0], rows.indices, rows.indptr, rows.dim)
+    return int(np.linalg.matrix_rank(_unit(rows)[0].toarray())) if len(rows) else 0
 
 
 def maximum(P: Polyhedron, direction: Array) -> float:

@@ -1,116 +1,181 @@
-"""Is x in the set, and how far outside, in floats: NumPy or torch."""
+"""Is x in the set, and how far outside: in floats with a tolerance, or in rational arithmetic without one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.sets.rows import Array, Rows, is_torch
+from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
+from rayhull.sets.reading import is_torch
+from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 ULPS = 16  # the default tolerance of contains, in units of the dtype's eps
-
-
-def flatten(P: Polyhedron, x: Any) -> Any:
-    """x as (samples, d), after a check of its event shape. Shape: (\\*, event shape) → (prod \\*, d)."""
-    if not is_torch(x):
-        x = np.asarray(x)
-        if x.dtype.kind not in "iubf":
-            raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
-    event = P.shape
-    if x.ndim < len(event) or tuple(x.shape[x.ndim - len(event) :]) != event:
-        raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
-    return x.reshape(math.prod(x.shape[: x.ndim - len(event)]), P.dim)
+CHUNK = 4_000_000  # values of rows at samples looked at together
 
 
 def violation(P: Polyhedron, x: Any) -> Any:
-    """The largest amount by which a row or bound is exceeded. Shape: (\\*, event shape) → (\\*)."""
-    flat = flatten(P, x)
-    batch = x.shape[: np.ndim(x) - len(P.shape)] if not is_torch(x) else x.shape[: x.ndim - len(P.shape)]
-    backend = _Torch(flat) if is_torch(flat) else _Numpy(flat)
-    parts = [backend.excess(P.rows)]
-    parts.append(abs(backend.excess(P.equality_rows)))
-    return backend.largest(parts).reshape(batch)
+    """The largest amount by which a row or bound is exceeded, 0 inside. Shape: (\\*, event shape) → (\\*)."""
+    flat, batch = flatten(P, x)
+    points = _float64(flat)
+    xp = _namespace(points)
+    worst = [xp.zeros_like(points[:, :1])]
+    for excess, exponents, _, equal in _excesses(P, points):
+        half = exponents // 2  # 2^1024 is no float, its root is one
+        stated = excess * _like(points, np.ldexp(1.0, half)) * _like(points, np.ldexp(1.0, exponents - half))
+        worst.append(abs(stated) if equal else stated)
+    return xp.amax(xp.concatenate(worst, axis=1), axis=1).reshape(batch)
 
 
 def contains(P: Polyhedron, x: Any, atol: float | None) -> Any:
     """Whether every row and bound holds up to atol (default: 16 ulp of the row's scale). NaN is outside."""
-    flat = flatten(P, x)
-    torch_in = is_torch(x)
-    batch = x.shape[: x.ndim - len(P.shape)] if torch_in else np.shape(x)[: np.ndim(x) - len(P.shape)]
-    backend = _Torch(flat.detach()) if torch_in else _Numpy(flat)
-    ok = backend.all_finite()
-    for rows, both in ((P.rows, False), (P.equality_rows, True)):
-        if not len(rows):
-            continue
-        excess = backend.excess(rows)
-        excess = abs(excess) if both else excess
-        allowed = backend.tolerance(rows) if atol is None else atol
-        ok = ok & (excess <= allowed).all(1)
-    return ok.reshape(batch)
+    flat, batch = flatten(P, x)
+    flat = flat.detach() if is_torch(flat) else flat
+    points, eps = _float64(flat), _eps(flat)
+    xp = _namespace(points)
+    inside = xp.isfinite(points).all(axis=1)
+    size = xp.amax(abs(points), axis=1)[:, None]
+    for excess, exponents, (norms, rhs), equal in _excesses(P, points):
+        allowed = ULPS * eps * (size * norms + abs(rhs)) if atol is None else _like(points, np.ldexp(atol, -exponents))
+        inside = inside & ((abs(excess) if equal else excess) <= allowed).all(axis=1)
+    return inside.reshape(batch)
 
 
-class _Numpy:
-    """Points (n, d) as NumPy floats."""
+def contains_exactly(P: Polyhedron, x: Any) -> Any:
+    """Whether each x is inside in rational arithmetic on the floats given: the judge of ``strict=True``.
 
-    def __init__(self, x: Array) -> None:
-        self.eps = float(np.finfo(x.dtype).eps) if x.dtype.kind == "f" else float(np.finfo(float).eps)
-        self.x = x.astype(np.float64)
+    A set stated with inexact floats is taken as the dyadic rationals that they are. Floats decide what they can decide
+    for certain: bounds, rounded to the last float inside, and rows that are further from their right-hand sides than
+    the rounding error of computing them. The rest, points within a few ulp of the boundary, is computed in integers.
+    """
+    flat, batch = flatten(P, x)
+    _refuse_long_numbers(flat)
+    points = flat.detach().cpu().double().numpy() if is_torch(flat) else flat.astype(np.float64)
+    inside = np.isfinite(points).all(axis=1)
+    for bound, limit, sign in ((P.upper, float_below, 1), (P.lower, float_above, -1)):
+        if bound is not None:
+            inside &= (sign * points <= sign * limit(bound.ravel())).all(axis=1)
+    step = max(1, CHUNK // max(1, len(P.inequalities) + len(P.equalities)))
+    for start in range(0, len(points), step):
+        some = slice(start, start + step)
+        for rows, equal in ((P.inequalities, False), (P.equalities, True)):
+            inside[some] &= _rows_hold(rows, points[some], equal=equal)
+    if is_torch(flat):
+        return _namespace(flat).as_tensor(inside, device=flat.device).reshape(batch)
+    return inside.reshape(batch)
 
-    def excess(self, rows: Rows) -> Array:
-        """a·x - c for each sample and row, (n, m)."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray((rows.matrix @ self.x.T).T) - rows.rhs
 
-    def tolerance(self, rows: Rows) -> Array:
-        size = np.abs(self.x).max(1, initial=0.0)
-        norms = np.asarray(abs(rows.matrix).sum(1)).ravel()
-        return ULPS * self.eps * (np.outer(size, norms) + np.abs(rows.rhs))
-
-    def all_finite(self) -> Array:
-        return np.asarray(np.isfinite(self.x).all(1))
-
-    def largest(self, parts: list[Array]) -> Array:
-        return np.asarray(np.concatenate(parts, axis=1).max(1, initial=0.0))
+def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
+    """x as (samples, d) and its batch shape, after a check of its event shape."""
+    if not is_torch(x):
+        x = np.asarray(x)
+        if x.dtype.kind not in "iubf":
+            raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
+    event, batch = P.shape, tuple(x.shape[: max(0, x.ndim - len(P.shape))])
+    if tuple(x.shape[len(batch) :]) != event:
+        raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
+    return x.reshape(math.prod(batch), P.dim), batch
 
 
-class _Torch:
-    """Points (n, d) as a torch tensor; excess is differentiable."""
+# -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
 
-    def __init__(self, x: Any) -> None:
+
+def _excesses(P: Polyhedron, x: Any) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
+    """For each kind of rule: a·x - c (n, m) over 2^k, the exponents k, (‖a‖₁, c) over 2^k, whether it is an equality.
+
+    The powers of two keep sums from overflowing; they change no digit.
+    """
+    for rows, equal in ((P.inequalities, False), (P.equalities, True)):
+        if len(rows):
+            matrix, rhs = rows.scaled
+            norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
+            yield _product(rows, x) - c, rows.scale_exponents, (norms, c), equal
+    none = np.zeros(1, np.int64)
+    for bound, sign in ((P.upper, 1), (P.lower, -1)):
+        if bound is not None:
+            c = sign * _like(x, bound.ravel())
+            yield sign * x - c, none, (1.0, c), False
+
+
+def _namespace(x: Any) -> Any:
+    """numpy or torch: both know zeros_like, amax, concatenate and isfinite by these names."""
+    if is_torch(x):
         import torch
 
-        self.eps = torch.finfo(x.dtype).eps if x.is_floating_point() else torch.finfo(torch.float64).eps
-        self.x = x.to(torch.float64)
-        self.torch = torch
+        return torch
+    return np
 
-    def _constant(self, values: Array) -> Any:
-        return self.torch.as_tensor(np.ascontiguousarray(values), dtype=self.torch.float64, device=self.x.device)
 
-    def excess(self, rows: Rows) -> Any:
-        if not len(rows):
-            return self.x.new_zeros(len(self.x), 0)
-        places = np.stack([rows.row_of_entry, rows.matrix.indices]).astype(np.int64)
-        sparse = self.torch.sparse_coo_tensor(
-            self.torch.as_tensor(places, device=self.x.device),
-            self._constant(rows.matrix.data),
-            size=rows.matrix.shape,
-            check_invariants=False,
-        )
-        return (sparse @ self.x.mT).mT - self._constant(rows.rhs)
+def _float64(x: Any) -> Any:
+    return x.to(_namespace(x).float64) if is_torch(x) else x.astype(np.float64)
 
-    def tolerance(self, rows: Rows) -> Any:
-        size = self.x.abs().amax(1) if len(self.x) else self.x.new_zeros(0)
-        norms = self._constant(np.asarray(abs(rows.matrix).sum(1)).ravel())
-        return ULPS * self.eps * (size[:, None] * norms + self._constant(np.abs(rows.rhs)))
 
-    def all_finite(self) -> Any:
-        return self.x.isfinite().all(1)
+def _eps(x: Any) -> float:
+    xp = _namespace(x)
+    is_float = x.is_floating_point() if is_torch(x) else x.dtype.kind == "f"
+    return float(xp.finfo(x.dtype if is_float else xp.float64).eps)
 
-    def largest(self, parts: list[Any]) -> Any:
-        zero = self.x.new_zeros(len(self.x), 1)
-        return self.torch.cat([*parts, zero], dim=1).amax(1)
+
+def _like(x: Any, values: Array) -> Any:
+    """Constants as float64 of x's kind, on x's device."""
+    floats = np.ascontiguousarray(values, dtype=np.float64)
+    return _namespace(x).as_tensor(floats, device=x.device) if is_torch(x) else floats
+
+
+def _product(rows: Rows, x: Any) -> Any:
+    """The scaled rows at each point: (n, d) → (n, m), differentiable for a tensor."""
+    matrix = rows.scaled[0]
+    if not is_torch(x):
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray((matrix @ x.T).T)
+    torch = _namespace(x)
+    places = torch.as_tensor(np.stack([rows.row_of_entry, rows.indices]), device=x.device)
+    sparse = torch.sparse_coo_tensor(places, _like(x, matrix.data), size=matrix.shape, check_invariants=False)
+    return (sparse @ x.mT).mT
+
+
+# -- in integers -----------------------------------------------------------------------------------------------------
+
+
+def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
+    """Whether every row holds at each point (n, d), exactly."""
+    points = np.where(np.isfinite(points), points, 0.0)
+    matrix, c = rows.scaled
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (matrix @ points.T).T - c
+        error = _rounding(rows) * ((abs(matrix) @ np.abs(points).T).T + np.abs(c)) + 1e-300
+    unsure = ~(np.abs(value) > error)
+    broken = (value != 0) if equal else (value > 0)
+    ok = ~(broken & ~unsure).any(axis=1)
+    for i in np.flatnonzero(unsure[ok].any(axis=0)):
+        at = np.flatnonzero(unsure[:, i] & ok)
+        exact = _exact_excess(rows, int(i), points[at])
+        ok[at] = np.asarray(exact == 0 if equal else exact <= 0, bool)
+    return ok
+
+
+def _rounding(rows: Rows) -> float:
+    """A bound on the relative error of a row's value: products, sums, and coefficients rounded to floats."""
+    return 2.0**-52 * (int(rows.sizes.max(initial=0)) + 4)
+
+
+def _exact_excess(rows: Rows, i: int, points: Array) -> Array:
+    """a·x - c of row i at each point, as Python integers times a positive number."""
+    data, rhs = rows.exact
+    entries = slice(rows.indptr[i], rows.indptr[i + 1])
+    scaled, shift = floats_as_integers(points[:, rows.indices[entries]])
+    return np.asarray(scaled.dot(data[entries].astype(object)) - (int(rhs[i]) << shift))
+
+
+def _refuse_long_numbers(x: Any) -> None:
+    if is_torch(x):
+        long = not x.is_floating_point() and bool((abs(x) >= 2**53).any())
+    else:
+        long = x.dtype.itemsize > 8 or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) >= 2**53).any()))
+    if long:
+        raise ValueError("points beyond float64 (long doubles, integers of 2^53 or more) cannot be judged exactly.")

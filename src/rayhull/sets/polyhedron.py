@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.sets import exact_membership, membership
-from rayhull.sets.reading import (
-    Shape,
-    as_shape,
-    common_dim,
-    join,
-    stack,
-    stated_bound,
-    stated_matrix,
-    stated_offsets,
-    tighter,
-)
-from rayhull.sets.rows import Array, Rows
+from rayhull.exact.numbers import Array, alike
+from rayhull.sets import membership
+from rayhull.sets.description import count, describe
+from rayhull.sets.layout import RowLayout
+from rayhull.sets.linear_programs import is_bounded, refuse_if_empty
+from rayhull.sets.names import Label, Names
+from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_rows, tighter
+from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
     from rayhull.sets.blocks import BlockGroup
+    from rayhull.sets.centre import Centre
 
 
 class Polyhedron:
@@ -73,22 +69,48 @@ class Polyhedron:
             if matrix is None and rhs is not None:
                 raise ValueError(f"{letter.replace('A', 'b')} was given without {letter}.")
         event = None if shape is None else as_shape(shape)
-        inequalities = None if A is None else Rows.read(A, b, names, ("A", "b"))
-        equalities = None if A_eq is None else Rows.read(A_eq, b_eq, eq_names, ("A_eq", "b_eq"))
+        inequalities = None if A is None else read_rows(A, b, names, ("A", "b"))
+        equalities = None if A_eq is None else read_rows(A_eq, b_eq, eq_names, ("A_eq", "b_eq"))
         dim = common_dim(event, inequalities, equalities, lower, upper)
-        self.shape: tuple[int, ...] = (dim,) if event is None else event
-        self.inequalities = Rows.empty(dim) if inequalities is None else inequalities
-        self.equalities = Rows.empty(dim) if equalities is None else equalities
-        self.A = stated_matrix(A, "A", dim)
-        self.A_eq = stated_matrix(A_eq, "A_eq", dim)
-        self.b = stated_offsets(b, "b", len(self.inequalities))
-        self.b_eq = stated_offsets(b_eq, "b_eq", len(self.equalities))
-        self.lower = stated_bound(lower, "lower", self.shape, -math.inf)
-        self.upper = stated_bound(upper, "upper", self.shape, math.inf)
-        self._refuse_crossed_bounds()
-        from rayhull.sets.linear_programs import refuse_if_empty
-
+        event = (dim,) if event is None else event
+        low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
+        self._hold(event, inequalities, equalities, low, high)
         refuse_if_empty(self)
+
+    @classmethod
+    def from_rows(
+        cls,
+        inequalities: Rows | None,
+        equalities: Rows | None,
+        lower: Array | None,
+        upper: Array | None,
+        shape: tuple[int, ...],
+        *,
+        check: bool = True,
+    ) -> Polyhedron:
+        """A set from rows and bounds (event shape, or None) that were read before.
+
+        Args:
+            check: False where the set cannot be empty.
+        """
+        made = cls.__new__(cls)
+        made._hold(shape, inequalities, equalities, lower, upper)
+        if check:
+            refuse_if_empty(made)
+        return made
+
+    def _hold(
+        self,
+        shape: tuple[int, ...],
+        inequalities: Rows | None,
+        equalities: Rows | None,
+        lower: Array | None,
+        upper: Array | None,
+    ) -> None:
+        self.shape = shape
+        self.inequalities = Rows.empty(self.dim) if inequalities is None else inequalities
+        self.equalities = Rows.empty(self.dim) if equalities is None else equalities
+        self.lower, self.upper = lower, upper
 
     # -- what is stated, in the form the other rooms use ---------------------------------------------------------
 
@@ -107,37 +129,69 @@ class Polyhedron:
         """Upper bounds (d,) as floats, inf where there is none."""
         return np.full(self.dim, math.inf) if self.upper is None else self.upper.astype(float).ravel()
 
+    @property
+    def A(self) -> Any:
+        """The inequality rows (m, d) as they were stated: an array, or sparse in CSR form."""
+        return self.inequalities.stated
+
+    @property
+    def b(self) -> Array:
+        """The right-hand sides (m,) of A as they were stated."""
+        return self.inequalities.offsets
+
+    @property
+    def A_eq(self) -> Any:
+        """The equality rows as they were stated."""
+        return self.equalities.stated
+
+    @property
+    def b_eq(self) -> Array:
+        """The right-hand sides of A_eq as they were stated."""
+        return self.equalities.offsets
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
+        order = self.bound_order
+        return RowLayout(
+            self.dim,
+            inequalities=np.flatnonzero(self.inequalities.sizes),
+            upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
+            lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
+            equalities=np.flatnonzero(self.equalities.sizes),
+            fixed=np.flatnonzero(order == 0),
+        )
+
+    @cached_property
+    def bound_order(self) -> Array:
+        """The sign of lower - upper for each coordinate, decided on the numbers as they were stated."""
+        if self.lower is None or self.upper is None:
+            return np.full(self.dim, -1)
+        low, high = alike([self.lower.ravel(), self.upper.ravel()])
+        return np.asarray(low > high, np.int64) - np.asarray(low < high, np.int64)
+
     @cached_property
     def rows(self) -> Rows:
         """Every inequality as a row: A without its zero rows, then the finite upper and the finite lower bounds.
 
         A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
         """
-        loose = self.lower_bounds < self.upper_bounds
-        up = self._bound_rows(self.upper, np.flatnonzero(loose & (self.upper_bounds < math.inf)), +1, "upper")
-        low = self._bound_rows(self.lower, np.flatnonzero(loose & (self.lower_bounds > -math.inf)), -1, "lower")
+        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper bound of x[{}]")
+        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower bound of x[{}]")
         return Rows.stack([self.inequalities.without_zeros(), up, low])
 
     @cached_property
     def equality_rows(self) -> Rows:
         """Every equality as a row: A_eq, then the coordinates whose bounds leave one value."""
-        fixed = np.flatnonzero(self.lower_bounds == self.upper_bounds)
-        return Rows.stack([self.equalities.without_zeros(), self._bound_rows(self.lower, fixed, +1, "fixed")])
+        fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value of x[{}]")
+        return Rows.stack([self.equalities.without_zeros(), fixed])
 
-    def _bound_rows(self, stated: Array | None, index: Array, sign: int, kind: str) -> Rows:
+    def _bound_rows(self, stated: Array | None, index: Array, sign: int, name: str) -> Rows:
         if stated is None or not len(index):
             return Rows.empty(self.dim)
-        label = {"upper": "upper bound of", "lower": "lower bound of", "fixed": "value of"}[kind]
-        names = tuple(f"{label} x[{self.coordinate_name(i)}]" for i in index)
-        values = stated.ravel()[index]
-        if values.dtype.kind == "u":
-            values = values.astype(np.int64)
-        data = np.full(len(index), sign, np.int64)
-        return Rows.from_parts(data, index, np.arange(len(index) + 1), self.dim, sign * values, names, ("A", "bounds"))
-
-    def coordinate_name(self, flat: int) -> str:
-        """The coordinate's place in the event shape: '3' or '2, 5'."""
-        return ", ".join(str(i) for i in np.unravel_index(int(flat), self.shape))
+        names = Names.by(Label(name, self.shape), index)
+        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
+        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
 
     @property
     def is_exact(self) -> bool:
@@ -176,7 +230,7 @@ class Polyhedron:
 
     def contains_exactly(self, x: Any) -> Any:
         """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow."""
-        return exact_membership.contains_exactly(self, x)
+        return membership.contains_exactly(self, x)
 
     @property
     def is_cone(self) -> bool:
@@ -186,15 +240,18 @@ class Polyhedron:
     @cached_property
     def is_bounded(self) -> bool:
         """Whether the set contains no ray and no line."""
-        from rayhull.sets.linear_programs import is_bounded
-
         return is_bounded(self)
 
     def interior_point(self) -> Array:
         """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
+        return self.centre.point.reshape(self.shape)
+
+    @cached_property
+    def centre(self) -> Centre:
+        """The interior point with the rows that hold with equality everywhere."""
         from rayhull.sets.centre import centre
 
-        return centre(self).point.reshape(self.shape)
+        return centre(self)
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""
@@ -235,18 +292,22 @@ class Polyhedron:
 
         return block_groups(self)
 
-    def describe(self) -> str:
-        """What a person wants to know before using the set: dimension, rows, hidden equalities, blocks, way in."""
-        from rayhull.sets.description import describe
+    @cached_property
+    def mirrored_groups(self) -> tuple[BlockGroup, ...]:
+        """The blocks, identical ones and mirror images (x -> -x) together."""
+        from rayhull.sets.blocks import mirrored_groups
 
+        return mirrored_groups(self)
+
+    def describe(self) -> str:
+        """What a person wants to know before using the set: dimension, rows, hidden equalities, blocks."""
         return describe(self)
 
     def __repr__(self) -> str:
         parts = []
-        if len(self.inequalities):
-            parts.append(f"{len(self.inequalities)} inequalities")
-        if len(self.equalities):
-            parts.append(f"{len(self.equalities)} equalities")
+        for rows, noun in ((self.inequalities, "inequality"), (self.equalities, "equality")):
+            if len(rows):
+                parts.append(count(len(rows), noun))
         for values, sign in ((self.lower, ">="), (self.upper, "<=")):
             if values is not None:
                 low, high = values.min(), values.max()
@@ -263,41 +324,13 @@ class Polyhedron:
             raise ValueError(
                 f"sets of shape {self.shape} and {other.shape} have no common points: give both the same shape."
             )
-        return Polyhedron.assemble(
-            shape=self.shape,
-            A=stack(self.A, other.A),
-            A_eq=stack(self.A_eq, other.A_eq),
-            b=join(self.b, other.b),
-            b_eq=join(self.b_eq, other.b_eq),
-            inequalities=Rows.stack([self.inequalities, other.inequalities]),
-            equalities=Rows.stack([self.equalities, other.equalities]),
-            lower=tighter(self.lower, other.lower, np.maximum),
-            upper=tighter(self.upper, other.upper, np.minimum),
+        return Polyhedron.from_rows(
+            Rows.stack([self.inequalities, other.inequalities]),
+            Rows.stack([self.equalities, other.equalities]),
+            tighter(self.lower, other.lower, np.maximum),
+            tighter(self.upper, other.upper, np.minimum),
+            self.shape,
         )
-
-    @classmethod
-    def assemble(cls, *, check: bool = True, **parts: Any) -> Polyhedron:
-        """A set from parts that are already in our form; ``check=False`` where it cannot be empty."""
-        from rayhull.sets.linear_programs import refuse_if_empty
-
-        made = cls.__new__(cls)
-        made.__dict__.update(parts)
-        made._refuse_crossed_bounds()
-        if check:
-            refuse_if_empty(made)
-        return made
-
-    def _refuse_crossed_bounds(self) -> None:
-        from rayhull.errors import EmptySetError
-
-        crossed = np.flatnonzero(self.lower_bounds > self.upper_bounds)
-        if len(crossed):
-            i = self.coordinate_name(crossed[0])
-            low, high = self.lower_bounds[crossed[0]], self.upper_bounds[crossed[0]]
-            raise EmptySetError(
-                f"lower > upper in {len(crossed)} coordinates, first at x[{i}]: {low:g} > {high:g}.",
-                (f"lower bound of x[{i}]", f"upper bound of x[{i}]"),
-            )
 
     @staticmethod
     def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None) -> Polyhedron:

@@ -1,25 +1,139 @@
-"""What a user states about a set, read and checked: shapes, matrices, offsets, bounds; and two statements joined."""
+"""What a user states about a set, read and checked: numbers, rows, bounds, shapes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.sets.rows import Array, Rows, as_array
+from rayhull.exact.numbers import Array, alike, safe_integers
+from rayhull.sets.names import Label, Names
+from rayhull.sets.rows import Rows
 
 Shape = int | Sequence[int]
 
 
+def is_torch(x: object) -> bool:
+    """Whether x is a torch tensor, without importing torch."""
+    return type(x).__module__.partition(".")[0] == "torch" or any(
+        base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(x).__mro__
+    )
+
+
+def as_array(values: Any, name: str) -> Array:
+    """Numbers as a NumPy array of int64, float64 or Python numbers; a clear refusal for anything else."""
+    if is_torch(values):
+        values = _from_torch(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers, got a ragged one: {error}.") from None
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} is complex ({array.dtype}); linear inequalities need real numbers.")
+    if array.dtype.kind == "O":
+        return _python_numbers(array, name)
+    if array.dtype.kind not in "iubf":
+        raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
+    return array.astype(np.float64) if array.dtype.kind == "f" else safe_integers(array)
+
+
+def _from_torch(values: Any, name: str) -> Array:
+    if values.requires_grad:
+        raise ValueError(
+            f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give what "
+            f"is learned with each call, layer(h, {name}=...), or state the set with {name}.detach()."
+        )
+    values = values.cpu()
+    return np.asarray((values.double() if values.is_floating_point() else values).numpy())
+
+
+def _python_numbers(array: Array, name: str) -> Array:
+    numbers = [v.item() if isinstance(v, np.generic) else v for v in array.ravel().tolist()]
+    for v in numbers:
+        if not isinstance(v, int | float | Fraction):
+            raise TypeError(f"{name} must hold numbers, got {v!r} of type {type(v).__name__}.")
+    out = np.empty(len(numbers), dtype=object)
+    out[:] = numbers
+    return out.reshape(array.shape)
+
+
 def as_shape(shape: Shape) -> tuple[int, ...]:
     """An event shape as a tuple of sizes: 5 means (5,)."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    if not all(isinstance(n, int | np.integer) and n > 0 for n in sizes):
-        raise ValueError(f"a shape is one or more positive sizes, got {shape!r}.")
-    return tuple(int(n) for n in sizes)
+    sizes = tuple(shape) if isinstance(shape, Sequence | np.ndarray) and np.ndim(shape) == 1 else (shape,)
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in sizes):
+        raise ValueError(f"a shape is one or more positive whole sizes, such as 5 or (28, 28), got {shape!r}.")
+    return tuple(int(n) for n in sizes)  # type: ignore[arg-type]  # just checked
+
+
+def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters: tuple[str, str]) -> Rows:
+    """Rows from what a user gave: ``letters`` are what the two are called in error messages."""
+    a_name, b_name = letters
+    dense = not sp.issparse(matrix)
+    data, indices, indptr, width = (
+        _from_dense(as_array(matrix, a_name), a_name) if dense else _from_sparse(matrix, a_name)
+    )
+    m = len(indptr) - 1
+    offsets = as_array(0 if rhs is None else rhs, b_name)
+    if offsets.ndim == 0:
+        offsets = np.full(m, offsets[()], dtype=offsets.dtype)
+    if offsets.shape != (m,):
+        got = f"{len(offsets)} entries" if offsets.ndim == 1 else f"shape {offsets.shape}"
+        raise ValueError(f"{a_name} has {m} rows but {b_name} has {got}: give one offset for each row.")
+    if names is not None and len(names) != m:
+        raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
+    for name, values in ((a_name, data), (b_name, offsets)):
+        _refuse_unless_finite(name, values)
+    rule = Label(f"{a_name}[{{}}]") if names is None else tuple(names).__getitem__
+    return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
+
+
+def _refuse_unless_finite(name: str, values: Array) -> None:
+    try:
+        floats = values.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds a number beyond the range of float64: divide the row by a large one.") from None
+    if not np.isfinite(floats).all():
+        bad = "NaN" if np.isnan(floats).any() else "an infinity"
+        raise ValueError(f"{name} holds {bad}; every number must be finite (leave a row out to state no limit).")
+
+
+def _from_dense(matrix: Array, name: str) -> tuple[Array, Array, Array, int]:
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
+    # NaN != 0, so a NaN is stored and refused later with its message.
+    row, column = np.nonzero(matrix != 0)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))]).astype(np.int64)
+    return matrix[row, column], column.astype(np.int64), indptr, matrix.shape[1]
+
+
+def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
+    csr = sp.csr_array(matrix, copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return as_array(csr.data, name), csr.indices.astype(np.int64), csr.indptr.astype(np.int64), int(csr.shape[1])
+
+
+def read_bound(values: Any, name: str, shape: tuple[int, ...], none: float) -> Array | None:
+    """Bounds in the event shape as given, None where no coordinate has one (all equal to ``none``)."""
+    if values is None:
+        return None
+    array = as_array(values, name)
+    if array.ndim and array.shape != shape and array.shape != (math.prod(shape),):
+        raise ValueError(
+            f"{name} has shape {array.shape}: expected a number, shape {shape} or one entry per coordinate."
+        )
+    array = np.broadcast_to(array, shape) if array.ndim == 0 else array.reshape(shape)
+    floats = array.astype(np.float64)
+    if np.isnan(floats).any():
+        raise ValueError(f"{name} holds NaN; use infinities where there is no bound.")
+    if (floats == -none).any():
+        sign = "-inf" if none > 0 else "inf"
+        raise ValueError(f"{name} holds {sign}, which no number satisfies.")
+    return None if (floats == none).all() else array.copy()
 
 
 def common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None, lower: Any, upper: Any) -> int:
@@ -43,56 +157,8 @@ def common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None,
     return dim
 
 
-def stated_matrix(matrix: Any, name: str, dim: int) -> Any:
-    """The rows as given: an array, or a sparse one in CSR form; none are (0, d)."""
-    if matrix is None:
-        return np.zeros((0, dim), np.int64)
-    return sp.csr_array(matrix) if sp.issparse(matrix) else as_array(matrix, name)
-
-
-def stated_offsets(offsets: Any, name: str, m: int) -> Array:
-    """The right-hand sides as given, one for each row."""
-    values = as_array(0 if offsets is None else offsets, name)
-    return np.broadcast_to(values, (m,)).copy() if values.ndim == 0 else values
-
-
-def stated_bound(values: Any, name: str, shape: tuple[int, ...], none: float) -> Array | None:
-    """Bounds in the event shape as given, None where no coordinate has one (all equal to ``none``)."""
-    if values is None:
-        return None
-    array = as_array(values, name)
-    if array.ndim and array.shape != shape and array.shape != (math.prod(shape),):
-        raise ValueError(
-            f"{name} has shape {array.shape}: expected a number, shape {shape} or one entry per coordinate."
-        )
-    array = np.broadcast_to(array, shape) if array.ndim == 0 else array.reshape(shape)
-    floats = array.astype(float)
-    if np.isnan(floats).any():
-        raise ValueError(f"{name} holds NaN; use infinities where there is no bound.")
-    if (floats == -none).any():
-        sign = "-inf" if none > 0 else "inf"
-        raise ValueError(f"{name} holds {sign}, which no number satisfies.")
-    return None if (floats == none).all() else array.copy()
-
-
-def stack(first: Any, second: Any) -> Any:
-    """Two stated matrices, one under the other; sparse if one of them is."""
-    if not first.shape[0]:
-        return second
-    if not second.shape[0]:
-        return first
-    if sp.issparse(first) or sp.issparse(second):
-        return sp.csr_array(sp.vstack([sp.csr_array(first), sp.csr_array(second)], format="csr"))
-    return np.concatenate([first, second])
-
-
-def join(first: Array, second: Array) -> Array:
-    """Two stated right-hand sides, one after the other."""
-    return second if not len(first) else first if not len(second) else np.concatenate([first, second])
-
-
 def tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:
     """The tighter of two bounds in each coordinate; ``pick`` is np.maximum or np.minimum."""
     if first is None or second is None:
         return second if first is None else first
-    return np.asarray(pick(first, second))
+    return np.asarray(pick(*alike([first, second])))

@@ -1,120 +1,84 @@
-"""Sparse rows a·x <= c (or = c): floats always, integers beside them where the input was exact."""
+"""Sparse rows a·x <= c (or = c): the numbers as they were stated, as floats and as integers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import INT64_SAFE, largest, narrow, rationals
-
-Array = np.ndarray[Any, Any]
-
-
-def is_torch(x: object) -> bool:
-    """Whether x is a torch tensor, without importing torch."""
-    return type(x).__module__.partition(".")[0] == "torch" or any(
-        base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(x).__mro__
-    )
-
-
-def as_array(values: Any, name: str) -> Array:
-    """Numbers as a NumPy array of integers, floats or Python numbers; a clear refusal for anything else."""
-    if is_torch(values):
-        values = values.detach().cpu()
-        values = (values.double() if values.is_floating_point() else values).numpy()
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a rectangular array of numbers, got a ragged one: {error}.") from None
-    if array.dtype.kind == "c":
-        raise TypeError(f"{name} is complex ({array.dtype}); linear inequalities need real numbers.")
-    if array.dtype.kind == "O":
-        for v in array.ravel().tolist():
-            if not isinstance(v, int | float | Fraction):
-                raise TypeError(f"{name} must hold numbers, got {v!r} of type {type(v).__name__}.")
-    elif array.dtype.kind not in "iubf":
-        raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
-    return array if array.dtype.kind in "iuO" else array.astype(np.int64 if array.dtype.kind == "b" else float)
+from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, narrow, rationals
+from rayhull.exact.numbers import Array as Array
+from rayhull.sets.names import Names
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """m rows over d coordinates.
+    """m rows over d coordinates, in compressed sparse row form.
 
-    ``matrix`` (m, d) and ``rhs`` (m,) are float64. ``integers`` holds (data, rhs) with one integer for each stored
-    entry of ``matrix``: each row scaled by a positive number, so that it states the same half-space exactly; it is
-    None when some number is a float that is not a small dyadic rational.
+    ``data`` and ``offsets`` hold the numbers as they were stated (int64, float64, or Python integers, floats and
+    fractions); ``matrix`` and ``rhs`` are their nearest floats, ``integers`` and ``exact`` the same rows in integers.
     """
 
-    matrix: sp.csr_array
-    rhs: Array
-    integers: tuple[Array, Array] | None
-    names: tuple[str, ...]
+    data: Array  # one number for each entry
+    indices: Array  # its coordinate
+    indptr: Array  # where each row begins
+    dim: int
+    offsets: Array  # (m,)
+    names: Names
+    dense: bool = False  # stated as a dense matrix, and given back as one
 
     def __len__(self) -> int:
-        return len(self.rhs)
-
-    @property
-    def dim(self) -> int:
-        return int(self.matrix.shape[1])
+        return len(self.offsets)
 
     @staticmethod
     @lru_cache
     def empty(dim: int) -> Rows:
         """No rows (the same object for the same d: nothing changes rows in place)."""
-        return Rows(sp.csr_array((0, dim)), np.zeros(0), (np.zeros(0, np.int64), np.zeros(0, np.int64)), ())
+        none = np.zeros(0, np.int64)
+        return Rows(none, none, np.zeros(1, np.int64), dim, none, Names((), none, none), True)
 
-    @staticmethod
-    def read(matrix: object, rhs: object, names: Sequence[str] | None, letters: tuple[str, str]) -> Rows:
-        """Rows from what a user gave: ``letters`` are what the two are called in error messages."""
-        a_name, b_name = letters
-        if sp.issparse(matrix):
-            data, indices, indptr, width = _from_sparse(matrix, a_name)
-        else:
-            data, indices, indptr, width = _from_dense(as_array(matrix, a_name), a_name)
-        m = len(indptr) - 1
-        offsets = as_array(0 if rhs is None else rhs, b_name)
-        if offsets.ndim == 0:
-            offsets = np.full(m, offsets[()], dtype=offsets.dtype)
-        if offsets.shape != (m,):
-            got = f"{len(offsets)} entries" if offsets.ndim == 1 else f"shape {offsets.shape}"
-            raise ValueError(f"{a_name} has {m} rows but {b_name} has {got}: give one offset for each row.")
-        if names is not None and len(names) != m:
-            raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
-        labels = tuple(names) if names is not None else tuple(f"{a_name}[{i}]" for i in range(m))
-        return Rows.from_parts(data, indices, indptr, width, offsets, labels, letters)
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """(m, d) in float64."""
+        return sp.csr_array((self.data.astype(np.float64), self.indices, self.indptr), shape=(len(self), self.dim))
 
-    @staticmethod
-    def from_parts(
-        data: Array,
-        indices: Array,
-        indptr: Array,
-        width: int,
-        rhs: Array,
-        names: tuple[str, ...],
-        letters: tuple[str, str] = ("A", "b"),
-    ) -> Rows:
-        floats = data.astype(np.float64)
-        for name, values in zip(letters, (floats, rhs.astype(np.float64)), strict=True):
-            if not np.isfinite(values).all():
-                bad = "NaN" if np.isnan(values).any() else "an infinity"
-                raise ValueError(
-                    f"{name} holds {bad}; every number must be finite (leave a row out to state no limit)."
-                )
-        matrix = sp.csr_array((floats, indices, indptr), shape=(len(indptr) - 1, width))
-        return Rows(matrix, rhs.astype(np.float64), _to_integers(data, indptr, rhs), names)
+    @cached_property
+    def rhs(self) -> Array:
+        """(m,) in float64."""
+        return self.offsets.astype(np.float64)
+
+    @cached_property
+    def stated(self) -> Any:
+        """The matrix as it was stated: a dense array, or sparse in CSR form."""
+        if not (self.dense or self.data.dtype == object):
+            return sp.csr_array((self.data, self.indices, self.indptr), shape=(len(self), self.dim))
+        return self._filled(self.data)
+
+    @cached_property
+    def integers(self) -> tuple[Array, Array] | None:
+        """(data, rhs): each row times a positive number, so that it states the same half-space in integers.
+
+        None when some number is a float that is not a small dyadic rational: then nobody meant it as an exact one.
+        """
+        entries, offsets = rationals(self.data), rationals(self.offsets)
+        return None if entries is None or offsets is None else _to_integers(self.indptr, *entries, *offsets)
+
+    @cached_property
+    def exact(self) -> tuple[Array, Array]:
+        """(data, rhs) like ``integers``, for any numbers: an inexact float is the dyadic rational that it is."""
+        if self.integers is not None:
+            return self.integers
+        return _to_integers(self.indptr, *exact_rationals(self.data), *exact_rationals(self.offsets))
 
     @cached_property
     def sizes(self) -> Array:
         """How many coordinates each row mentions, (m,)."""
-        return np.diff(self.matrix.indptr)
+        return np.diff(self.indptr)
 
     @cached_property
     def row_of_entry(self) -> Array:
@@ -123,27 +87,53 @@ class Rows:
     def dense_integers(self) -> tuple[Array, Array]:
         """The integer rows (m, d) and right-hand sides (m,), dense. Only for blocks that fit in memory."""
         assert self.integers is not None
-        data, rhs = self.integers
-        out = np.zeros((len(self), self.dim), dtype=data.dtype if data.size else np.int64)
-        out[self.row_of_entry, self.matrix.indices] = data
-        return out, rhs
+        return self._filled(self.integers[0]), self.integers[1]
+
+    def _filled(self, data: Array) -> Array:
+        out = np.zeros((len(self), self.dim), dtype=data.dtype)
+        out[self.row_of_entry, self.indices] = data
+        return out
+
+    @cached_property
+    def scale_exponents(self) -> Array:
+        """k (m,) such that ‖a‖₁ / 2^k is in (1/2, 1]; 0 for a row of zeros.
+
+        Powers of two change no digit: rows divided by them have sums and norms that neither overflow nor underflow.
+        """
+        return scale_exponents(self.matrix)
+
+    @cached_property
+    def scaled(self) -> tuple[sp.csr_array, Array]:
+        """(matrix, rhs) with each row divided by its power of two, 2^``scale_exponents``."""
+        k = self.scale_exponents
+        data = np.ldexp(self.matrix.data, -k[self.row_of_entry])
+        with np.errstate(over="ignore"):  # a right-hand side beyond all floats is an infinite one
+            return sp.csr_array((data, self.indices, self.indptr), shape=self.matrix.shape), np.ldexp(self.rhs, -k)
 
     def take(self, rows: Array, columns: Array | None = None, width: int | None = None) -> Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""
-        starts, stops = self.matrix.indptr[rows], self.matrix.indptr[np.asarray(rows) + 1]
-        counts = stops - starts
-        entries = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(counts.sum())
-        indices = self.matrix.indices[entries]
-        indices = indices if columns is None else columns[indices]
+        rows = np.asarray(rows, np.int64)
+        starts, counts = self.indptr[rows], self.sizes[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        shape = (len(indptr) - 1, self.dim if width is None else width)
-        matrix = sp.csr_array((self.matrix.data[entries], indices, indptr), shape=shape)
-        integers = None if self.integers is None else (self.integers[0][entries], self.integers[1][rows])
-        return Rows(matrix, self.rhs[rows], integers, tuple(self.names[i] for i in rows))
+        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
+        indices = self.indices[entries]
+        return Rows(
+            self.data[entries],
+            indices if columns is None else columns[indices],
+            indptr,
+            self.dim if width is None else width,
+            self.offsets[rows],
+            self.names.take(rows),
+            self.dense,
+        )
 
     def without_zeros(self) -> Rows:
         """The rows that mention at least one coordinate."""
         return self if self.sizes.all() else self.take(np.flatnonzero(self.sizes))
+
+    def homogeneous(self) -> Rows:
+        """The same rows with right-hand sides 0."""
+        return replace(self, offsets=np.zeros(len(self), np.int64))
 
     @staticmethod
     def stack(parts: Sequence[Rows]) -> Rows:
@@ -151,50 +141,51 @@ class Rows:
         parts = [p for p in parts if len(p)] or [parts[0]]
         if len(parts) == 1:
             return parts[0]
-        matrix = sp.csr_array(sp.vstack([p.matrix for p in parts], format="csr"))
-        rhs = np.concatenate([p.rhs for p in parts])
-        names = tuple(n for p in parts for n in p.names)
-        exact = [p.integers for p in parts if p.integers is not None]
-        if len(exact) < len(parts):
-            return Rows(matrix, rhs, None, names)
-        integers = np.concatenate([d for d, _ in exact]), np.concatenate([r for _, r in exact])
-        return Rows(matrix, rhs, integers, names)
+        starts = np.cumsum([0] + [len(p.data) for p in parts])
+        indptr = np.concatenate([[0]] + [p.indptr[1:] + start for p, start in zip(parts, starts, strict=False)])
+        return Rows(
+            joined([p.data for p in parts]),
+            np.concatenate([p.indices for p in parts]),
+            indptr,
+            parts[0].dim,
+            joined([p.offsets for p in parts]),
+            Names.join([p.names for p in parts]),
+            all(p.dense for p in parts),
+        )
 
 
-def _from_dense(matrix: Array, name: str) -> tuple[Array, Array, Array, int]:
-    if matrix.ndim != 2:
-        raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
-    # NaN != 0, so a NaN is stored and refused later with its message.
-    row, column = np.nonzero(matrix != 0)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))]).astype(np.int64)
-    return matrix[row, column], column.astype(np.int64), indptr, matrix.shape[1]
+def scale_exponents(matrix: sp.csr_array) -> Array:
+    """k (m,) such that the absolute sum of each row, divided by 2^k, is in (1/2, 1]; 0 for a row of zeros."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    top = np.full(matrix.shape[0], -1100)
+    np.maximum.at(top, rows, np.frexp(matrix.data)[1])
+    sums = np.bincount(rows, np.ldexp(np.abs(matrix.data), -top[rows]), matrix.shape[0])
+    found = top + np.frexp(np.nextafter(sums, 0.0))[1]
+    return np.where(sums > 0, found, 0)
 
 
-def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
-    csr = sp.csr_array(matrix)
-    if csr.dtype.kind == "c":
-        raise TypeError(f"{name} is complex ({csr.dtype}); linear inequalities need real numbers.")
-    csr.sum_duplicates()
-    csr.eliminate_zeros()
-    data = csr.data if csr.dtype.kind in "iu" else csr.data.astype(float)
-    return data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), int(csr.shape[1])
+def unit_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, Array]:
+    """Rows of any scale divided by their Euclidean lengths (rows of zeros stay): matrix, right-hand sides, lengths."""
+    k = scale_exponents(matrix)
+    counts = np.diff(matrix.indptr)
+    data = np.ldexp(matrix.data, -np.repeat(k, counts))
+    rows = np.repeat(np.arange(len(k)), counts)
+    lengths = np.sqrt(np.bincount(rows, data**2, len(k)))
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    unit = sp.csr_array((data / lengths[rows], matrix.indices, matrix.indptr), shape=matrix.shape)
+    with np.errstate(over="ignore"):
+        return unit, np.ldexp(rhs, -k) / lengths, np.where(counts > 0, np.ldexp(lengths, k), 0.0)
 
 
-def _to_integers(data: Array, indptr: Array, rhs: Array) -> tuple[Array, Array] | None:
-    """Data and right-hand sides scaled, row by row, to integers; None where a number is not exact."""
-    entries, offsets = rationals(data), rationals(rhs)
-    if entries is None or offsets is None:
-        return None
-    (num, den), (num_rhs, den_rhs) = entries, offsets
-    if data.dtype.kind in "iub" and rhs.dtype.kind in "iub":
-        return num, num_rhs
+def _to_integers(indptr: Array, num: Array, den: Array, num_rhs: Array, den_rhs: Array) -> tuple[Array, Array]:
+    """Fractions scaled to integers, row by row: by one factor where all stay below 2^62, else each by its own."""
     scale = math.lcm(*{int(v) for v in np.unique(den)}, *{int(v) for v in np.unique(den_rhs)}, 1)
     if scale == 1:
         return num, num_rhs
-    if max(largest(num), largest(num_rhs)) * scale < INT64_SAFE:
+    if max(1, largest(num), largest(num_rhs)) * scale < INT64_SAFE:
         return num * (scale // den), num_rhs * (scale // den_rhs)
     num, den, num_rhs, den_rhs = (v.astype(object) for v in (num, den, num_rhs, den_rhs))
-    for i in range(len(rhs)):
+    for i in range(len(num_rhs)):
         row = slice(indptr[i], indptr[i + 1])
         factor = math.lcm(*den[row].tolist(), den_rhs[i])
         num[row] *= factor // den[row]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from rayhull.sets.centre import affine_hull, centre, onto_equalities
-from rayhull.sets.rows import Array
+from rayhull.exact.numbers import Array
+from rayhull.sets.centre import affine_hull, onto_equalities
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -28,7 +28,7 @@ def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
 
 
 def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
-    middle = centre(P)
+    middle = P.centre
     x = np.tile(middle.point, (n, 1))
     loose = np.flatnonzero(~middle.implicit)
     A, b = P.rows.matrix[loose], P.rows.rhs[loose]
