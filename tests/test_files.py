@@ -4,9 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import rayhull as rh
-from rayhull.conversion.files import parse_cdd, read, write
+from rayhull.conversion.cdd import parse_cdd
+from rayhull.conversion.files import read, write
 from tests.zoo import ZOO
 
 SQUARE = """* the unit square, with one row too many
@@ -36,6 +38,70 @@ def test_linearity_means_equalities_and_lines():
     assert list(P.equalities.names) == ["row 2"]
     G = parse_cdd("V-representation\nlinearity 1 1\nbegin\n3 3 integer\n0 1 1\n1 0 0\n0 1 0\nend\n", ".ext", "a.ext")
     assert (len(G.vertices), len(G.rays), len(G.lines)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "H-representation\nbegin\n3 3 integer\n0 1 0\n1 -1 -1\n5 1 2\nend\nlinearity 1 2\n",
+        "linearity 1 2\nbegin\n3 3 integer\n0 1 0\n1 -1 -1\n5 1 2\nend\nequality 1 2\n",
+    ],
+    ids=["after the end", "twice"],
+)
+def test_linearity_counts_wherever_it_stands(text):
+    P = parse_cdd(text, ".ine", "a.ine")
+    assert P.equalities.names == ("row 2",)
+    assert P.inequalities.names == ("row 1", "row 3")
+
+
+def test_several_lines_of_linearity_add_up():
+    text = "linearity 1 1\nlinearity 1 3\nbegin\n3 3 integer\n0 1 0\n1 -1 -1\n5 1 2\nend\n"
+    assert parse_cdd(text, ".ine", "a.ine").equalities.names == ("row 1", "row 3")
+
+
+@pytest.mark.parametrize("option", ["strict_inequality 1 2", "partial_enumeration 1 2", "nonnegative"])
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_an_option_that_means_another_set_is_refused_by_name(option, place):
+    text = f"{option}\n{SQUARE}" if place == "before" else f"{SQUARE}{option}\n"
+    with pytest.raises(rh.FileFormatError, match=f"{option.split()[0]} is not supported; "):
+        parse_cdd(text, ".ine", "a.ine")
+
+
+def test_options_that_only_ask_for_output_are_ignored():
+    P = parse_cdd(f"a title\n{SQUARE}incidence\nmaximize 0 1 1\n", ".ine", "a.ine")
+    assert len(P.inequalities) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "message"),
+    [
+        ("rational", "1e99999999", "is not a number"),
+        ("rational", "1e9999", "beyond the range of floats"),
+        ("rational", "1/" + "9" * 320, "beyond the range of floats"),
+        ("integer", "9" * 320, "beyond the range of floats"),
+        ("integer", "9" * 5000, "5000 characters is too long"),
+        ("integer", "²", "is not a number"),
+        ("integer", "1_000", "is not a number"),
+        ("rational", "٣", "is not a number"),
+        ("rational", "1/00", "is not a number"),
+        ("real", "nan", "is not a number"),
+        ("real", "1e999", "beyond the range of floats"),
+    ],
+)
+def test_a_number_that_cannot_be_used_is_refused_at_once(kind, word, message):
+    with pytest.raises(rh.FileFormatError, match=message):
+        parse_cdd(f"begin\n1 2 {kind}\n1 {word}\nend\n", ".ine", "a.ine")
+
+
+@pytest.mark.parametrize("size", ["² 3", "1 ²", "-1 3", "9999999999999 2", "1 1"])
+def test_a_size_that_is_no_pair_of_counts_is_refused(size):
+    with pytest.raises(rh.FileFormatError, match="after 'begin' expected"):
+        parse_cdd(f"begin\n{size} integer\n1 2\nend\n", ".ine", "a.ine")
+
+
+def test_decimals_in_a_rational_file_are_the_fractions_they_say():
+    P = parse_cdd("begin\n1 2 rational\n0.1 -2.5e-1\nend\n", ".ine", "a.ine")
+    assert (P.b[0], P.A[0, 0]) == (Fraction(1, 10), Fraction(1, 4))
 
 
 def test_a_cone_may_leave_out_its_apex():
@@ -73,6 +139,47 @@ def test_fractions_survive_npz_without_pickle(tmp_path):
     Q = read(tmp_path / "p.npz")
     assert Q.A[0, 0] == Fraction(1, 3)
     assert Q.shape == (1, 2)
+
+
+def test_bounds_of_python_numbers_keep_infinities_and_floats(tmp_path):
+    lower = np.array([-np.inf, Fraction(1, 3), 0.1], dtype=object)
+    P = rh.Polyhedron(lower=lower, upper=np.array([5, np.inf, Fraction(7, 2)], dtype=object))
+    write(tmp_path / "p.npz", P)
+    Q = read(tmp_path / "p.npz")
+    assert Q.lower.tolist() == [-np.inf, Fraction(1, 3), 0.1]
+    assert Q.upper.tolist() == [5, np.inf, Fraction(7, 2)]
+    assert Q.fingerprint == P.fingerprint
+
+
+def test_sparse_rows_stay_sparse_in_a_file(tmp_path):
+    P = rh.monotone(5000)  # 200 MB if it were dense
+    write(tmp_path / "p.npz", P)
+    assert (tmp_path / "p.npz").stat().st_size < 200_000
+    Q = read(tmp_path / "p.npz")
+    assert Q.fingerprint == P.fingerprint
+    assert sp.issparse(Q.A)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"A.indices": np.array([0, 1_000_000])},
+        {"A.indptr": np.array([0, 9])},
+        {"A.shape": np.array([1])},
+        {"A.data": np.array(["1e99999999", "1"])},
+        {"b": np.zeros(7)},
+        {"shape": np.array([99])},
+        {"lower": np.full(3, np.nan)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_npz_whose_parts_do_not_fit_is_refused(tmp_path, change):
+    good = {"A.data": np.ones(2), "A.indices": np.arange(2), "A.indptr": np.array([0, 2]), "A.shape": np.array([1, 3])}
+    np.savez(tmp_path / "good.npz", **good)
+    assert read(tmp_path / "good.npz").dim == 3
+    np.savez(tmp_path / "bad.npz", **(good | change))
+    with pytest.raises(rh.FileFormatError):
+        read(tmp_path / "bad.npz")
 
 
 @pytest.mark.parametrize(

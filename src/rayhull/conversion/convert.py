@@ -12,6 +12,7 @@ import numpy as np
 from rayhull.conversion.bar import progress_bar
 from rayhull.conversion.block import block_generators
 from rayhull.conversion.generators import ExactGenerators, Generators
+from rayhull.conversion.inverse import hull, polar, prove_complete
 from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
 from rayhull.conversion.rays import RaySource
 from rayhull.errors import BudgetExceededError
@@ -65,9 +66,7 @@ def convert(
         ]
     G = _assemble(P, parts, limits)
     if verify == "full":
-        from rayhull.conversion.inverse import prove_complete
-
-        prove_complete(P, G)
+        prove_complete(P, hull(convert(polar(G))))
     return G
 
 

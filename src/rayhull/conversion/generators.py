@@ -100,9 +100,10 @@ class Generators:
 
     def to_polyhedron(self, **options: Any) -> Polyhedron:
         """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
-        from rayhull.conversion.inverse import to_polyhedron
+        from rayhull.conversion.convert import convert
+        from rayhull.conversion.inverse import hull, polar
 
-        return to_polyhedron(self, **options)
+        return hull(convert(polar(self), **options))
 
 
 def _matrix(values: Any, name: str) -> Array:

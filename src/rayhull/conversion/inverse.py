@@ -1,34 +1,30 @@
-"""Generators → inequalities by the same machinery, and the proof that no generator is missing."""
+"""Generators → inequalities by way of the polar cone, and the proof that no generator is missing.
+
+The inequalities a·x <= c that hold on conv(V) + cone(R) + span(L) form a cone themselves: a·v <= c, a·r <= 0, a·l = 0.
+Its rays are the irredundant inequalities of the hull and its lines the equalities.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rayhull.errors import UnverifiedError
-from rayhull.sets.rows import Array
+from rayhull.exact.numbers import primitive
+from rayhull.sets.linear_programs import maximum
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
-    from rayhull.sets.polyhedron import Polyhedron
 
 
-def to_polyhedron(G: Generators, **options: Any) -> Polyhedron:
-    """The inequalities a·x <= c that hold on all of G, irredundant.
-
-    (c, a) with a·v <= c, a·r <= 0, a·l = 0 form a cone; its rays are the inequalities and its lines the equalities.
-    """
-    from rayhull.conversion.convert import convert
-    from rayhull.sets.polyhedron import Polyhedron
-
+def polar(G: Generators) -> Polyhedron:
+    """The cone of the inequalities (c, a) that hold on all of G."""
     if not len(G.vertices):
         raise ValueError("generators without a vertex describe the empty set; a cone has the vertex 0.")
-    polar = Polyhedron(np.concatenate(_stacked(G)), A_eq=_lines(G))
-    facets = convert(polar, **options)
-    rows, equalities = (_numbers(facets, kind) for kind in ("rays", "lines"))
-    rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
-    return Polyhedron(rows[:, 1:], rows[:, 0], equalities[:, 1:], equalities[:, 0])
+    return Polyhedron(np.concatenate(_stacked(G)), A_eq=_with_zero(G.lines if G.exact is None else G.exact.lines))
 
 
 def _stacked(G: Generators) -> list[Array]:
@@ -39,33 +35,53 @@ def _stacked(G: Generators) -> list[Array]:
     return [np.concatenate([-np.ones((len(G.vertices), 1)), G.vertices], axis=1), _with_zero(G.rays)]
 
 
-def _lines(G: Generators) -> Array:
-    return _with_zero(G.lines if G.exact is None else G.exact.lines)
-
-
 def _with_zero(directions: Array) -> Array:
     return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
 
 
-def _numbers(G: Generators, kind: str) -> Array:
-    return getattr(G if G.exact is None else G.exact, kind)
+def hull(facets: Generators) -> Polyhedron:
+    """The set whose inequalities (c, a) are the rays of the polar cone, and whose equalities are its lines."""
+    known = facets if facets.exact is None else facets.exact
+    rows, equalities = known.rays, known.lines
+    rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
+    return Polyhedron(rows[:, 1:], rows[:, 0], equalities[:, 1:], equalities[:, 0])
 
 
-def prove_complete(P: Polyhedron, G: Generators) -> None:
-    """Raise unless every inequality of conv(vertices) + cone(rays) + span(lines) holds on P.
+def prove_complete(P: Polyhedron, Q: Polyhedron) -> None:
+    """Raise unless every inequality of Q, the hull of the generators, holds on P.
 
-    The generators are known to lie in P; so with this P and their hull are the same set. One linear program each.
+    The generators are known to lie in P; so with this P and their hull are the same set. A row that P states holds, any
+    other is checked by a linear program.
     """
-    from rayhull.sets.linear_programs import maximum
-
-    hull = to_polyhedron(G)
-    for rows, sides in ((hull.rows, (1,)), (hull.equality_rows, (1, -1))):
+    equal = _integer_rows(P.equality_rows)
+    equal |= {tuple(-v for v in row) for row in equal}
+    for rows, stated, signs in ((Q.rows, equal | _integer_rows(P.rows), (1,)), (Q.equality_rows, equal, (1, -1))):
+        numbers = _listed(rows)
         for i in range(len(rows)):
-            a, c = rows.matrix[[i]].toarray().ravel(), rows.rhs[i]
-            for sign in sides:
-                top = maximum(P, sign * a)
-                if top > sign * c + 1e-6 * (1.0 + abs(c) + float(np.abs(a).max())):
-                    raise UnverifiedError(
-                        f"A generator is missing: a·x reaches {top:.6g} on the set, {sign * c:.6g} on the generators. "
-                        "Give the rows as integers or fractions, or use another engine."
-                    )
+            if numbers is None or numbers[i] not in stated:
+                for sign in signs:
+                    _prove_row(P, sign * rows.matrix[[i]].toarray().ravel(), sign * rows.rhs[i])
+
+
+def _listed(rows: Rows) -> list[tuple[int, ...]] | None:
+    """Each row (a, c) as a primitive integer vector, if the rows are exact."""
+    if rows.integers is None:
+        return None
+    A, b = rows.dense_integers()
+    return [tuple(row) for row in primitive(np.concatenate([A, b[:, None]], axis=1)).tolist()]
+
+
+def _integer_rows(rows: Rows) -> set[tuple[int, ...]]:
+    return set(_listed(rows) or ())
+
+
+def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
+    """a·x <= c on P, up to the solver's tolerance."""
+    size = float(np.abs(a).max())
+    a, c = a / size, c / size
+    top = maximum(P, a)
+    if top > c + 1e-6 * (1.0 + abs(c)):
+        raise UnverifiedError(
+            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
+            "Give the rows as integers or fractions, or use another engine."
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rayhull.conversion.files import read, write
-from rayhull.errors import MissingExtraError
+from rayhull.errors import FileFormatError, MissingExtraError
 from rayhull.nn.constrained import Constrained
 from rayhull.sets.polyhedron import Polyhedron
 
@@ -55,7 +55,8 @@ class HubConstrained(Constrained, ModelHubMixin):  # type: ignore[misc]
         folder = _folder(model_id, {k: v for k, v in download.items() if k in known})
         saved = json.loads((folder / "rayhull.json").read_text())
         P = read(folder / "set.npz")
-        assert isinstance(P, Polyhedron)
+        if not isinstance(P, Polyhedron):
+            raise FileFormatError(f"set.npz of {model_id} holds generators; expected a Polyhedron.")
         layer = cls(saved["in_features"], P, **saved["options"])
         layer.load_state_dict(torch.load(folder / "layer.pt", weights_only=True))
         return layer
