@@ -13,6 +13,7 @@ import pytest
 import rayhull as rh
 from rayhull.cli import main
 from rayhull.conversion.files import read, write
+from tests.zoo import feasible_cone
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_errors_have_codes_and_one_line(tmp_path, triangle, capsys):
     grid = tmp_path / "grid.ine"
     write(grid, rh.ordered(None, (6, 6)))
     noisy = tmp_path / "thin.ine"
-    write(noisy, rh.Polyhedron([[1.0, 0.1], [1.0, 0.1 + 1e-9], [-1.0, 0.3]]))
+    write(noisy, rh.Polyhedron([[1.0, 0.1], [1.0, 0.1 + 1e-13], [-1.0, 0.3]]))
     assert main(["convert", str(tmp_path / "none.ine")]) == 2
     assert main(["convert", str(grid), "--max-generators", "100"]) == 3
     assert main(["convert", str(noisy)]) == 4
@@ -65,6 +66,48 @@ def test_errors_have_codes_and_one_line(tmp_path, triangle, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5
     assert all(line.startswith("rayhull: ") for line in lines)
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RAYHULL_CACHE", str(tmp_path))
+    monkeypatch.setattr("rayhull.conversion.cache.SLOW", 0.0)
+    rh.conversion.cache.clear()
+    rh.convert(feasible_cone(10, 4, 0))
+    assert main(["cache"]) == 0
+    assert "1 conversions" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert f"removed from {tmp_path}" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("module", ["numpy", "scipy.sparse", "rayhull.conversion.files"])
+def test_ctrl_c_while_modules_are_imported_is_ctrl_c(triangle, module):
+    """Also where the module that was interrupted turns it into an error of its own."""
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            try: raise KeyboardInterrupt\n"
+        "            finally:\n"
+        "                if 'numpy' in name: raise ImportError('interrupted')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from rayhull.cli import main\n"
+        f"sys.exit(main(['info', {str(triangle)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "rayhull: stopped; nothing was written.\n")
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path):
+    path = tmp_path / "grid.ine"
+    write(path, rh.ordered(None, (6, 6)))
+    code = f"from rayhull.cli import main; import sys; sys.exit(main(['convert', {str(path)!r}]))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_help_answers_without_importing_torch_or_scipy():

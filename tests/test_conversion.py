@@ -75,7 +75,7 @@ def test_identical_blocks_are_converted_once(monkeypatch):
     module = sys.modules["rayhull.conversion.convert"]
     seen = []
     original = module.block_generators
-    monkeypatch.setattr(module, "block_generators", lambda P, source: seen.append(P) or original(P, source))
+    monkeypatch.setattr(module, "block_generators", lambda P, *rest: seen.append(P) or original(P, *rest))
     G = rh.convert(rh.product(*[feasible_cone(8, 4, 3)] * 5), cache=False)
     assert len(seen) == 1
     assert len(G.rays) == 5 * counts(feasible_cone(8, 4, 3))[1]

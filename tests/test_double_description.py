@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayhull.conversion import combine, double_description, rank, verification
+from rayhull.conversion import combine, double_description, verification
+from rayhull.conversion.budget import Limits, interrupts
 from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.double_description import extreme_rays
-from rayhull.conversion.limits import Limits
-from rayhull.conversion.progress import interrupts
 from rayhull.errors import BudgetExceededError, MissingExtraError, UnverifiedError
 from tests.cones import KNOWN, PATHS, brute_force, in_basis_coordinates, matrices, random_rows
 from tests.zoo import cyclic_cone, metric_cone
@@ -272,7 +271,7 @@ def test_verification_is_exact_for_any_integers(size):
 def test_rank_modulo_a_prime_matches_the_rank():
     rng = np.random.default_rng(0)
     M = rng.integers(-3, 4, (200, 5, 3)) @ rng.integers(-3, 4, (200, 3, 4))
-    assert np.array_equal(rank._rank(M % rank.PRIME), np.linalg.matrix_rank(M.astype(float)))
+    assert np.array_equal(verification._rank(M % verification.PRIME), np.linalg.matrix_rank(M.astype(float)))
 
 
 # Fuzz

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayhull.conversion import completeness, double_description, verification
+from rayhull.conversion import double_description, verification
 from rayhull.conversion.double_description import extreme_rays
 from rayhull.errors import UnverifiedError
 from tests.cones import KNOWN, PATHS, agree, brute_force, exactly, in_basis_coordinates, matrices, random_rows
@@ -94,11 +94,11 @@ def test_a_missing_float_ray_is_noticed():
     scaled = double_description.floats.scaled(C)
     Y = extreme_rays(scaled)
     zeros = np.concatenate([Y == 0, np.abs(Y @ scaled.T) < 1e-12], axis=1)
-    completeness.check_edges(zeros, verification.packed(zeros), 6)
+    verification.check_edges(zeros, verification.packed(zeros), 6)
     for gone in (0, len(Y) // 2):
         rest = np.delete(zeros, gone, axis=0)
         with pytest.raises(UnverifiedError, match="no ray at its other end"):
-            completeness.check_edges(rest, verification.packed(rest), 6)
+            verification.check_edges(rest, verification.packed(rest), 6)
 
 
 @settings(max_examples=150, deadline=None)

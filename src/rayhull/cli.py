@@ -1,4 +1,4 @@
-"""The command line: rayhull convert | info | check. Heavy modules are imported when a command needs them.
+"""The command line: rayhull convert | info | check | cache. Heavy modules are imported when a command needs them.
 
 Exit codes: 0 fine, 1 points outside the set, 2 bad input, 3 budget passed, 4 floats too close to call, 130 Ctrl-C.
 """
@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 points outside the set, 2 bad input, 3 budget passed, 4 fl
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except KeyboardInterrupt:
-        print("rayhull: stopped; nothing was written.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has seen enough; what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
+    except BaseException as error:
+        if _is_interrupt(error):
+            print("rayhull: stopped; nothing was written.", file=sys.stderr)
+            return 130
         code = _code_of(error)
         if code is None:
             raise
@@ -31,7 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
         return code
 
 
-def _code_of(error: Exception) -> int | None:
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind the error: a module that was interrupted while it was imported may say otherwise."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _code_of(error: BaseException) -> int | None:
     """The exit code of an error that a user can act on; None for a bug."""
     from rayhull.errors import BudgetExceededError, RayhullError, UnverifiedError
 
@@ -73,6 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("points", type=Path, help="one point a row: .npy, .csv or text")
     check.add_argument("--atol", type=float, help="tolerance (default: 16 ulp of each row's scale)")
     check.set_defaults(run=_check)
+
+    cache = commands.add_parser("cache", help="conversions kept on disk: where, how many; --clear removes them")
+    cache.add_argument("--clear", action="store_true", help="remove them")
+    cache.set_defaults(run=_cache)
     return parser
 
 
@@ -142,6 +155,17 @@ def _points(path: Path) -> Any:
         raise
     except Exception as error:
         raise FileFormatError(f"{path.name} holds no points ({error}): expected .npy, .csv or text.") from None
+
+
+def _cache(options: Any) -> int:
+    from rayhull.conversion import cache
+
+    before = cache.info()
+    if options.clear:
+        cache.clear()
+    done = "removed from" if options.clear else "in"
+    print(f"{before.files} conversions ({before.bytes / 1e6:.1f} MB) {done} {before.folder}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from typing import Any
 
 
 class RayhullError(Exception):
@@ -30,6 +32,19 @@ class MissingExtraError(RayhullError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'rayhull[{extra}]'.")
+
+
+def optional(module: str, package: str, extra: str, purpose: str) -> Any:
+    """The imported module, or the refusal that names the extra to install.
+
+    >>> optional("no_such_module", "no-such-package", "fast", "This")
+    Traceback (most recent call last):
+    rayhull.errors.MissingExtraError: This needs no-such-package, which is not installed: pip install 'rayhull[fast]'.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtraError(package, extra, purpose) from None
 
 
 class FileFormatError(RayhullError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rayhull.conversion._jit import jit
-from rayhull.conversion.rank import PRIME
+from rayhull.conversion.verification import PRIME
 
 
 @jit

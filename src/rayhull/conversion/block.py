@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from rayhull.conversion.budget import Limits
 from rayhull.conversion.floats import ADVICE, UNCERTAINTY
 from rayhull.conversion.generators import ExactGenerators, Generators
-from rayhull.conversion.rays import RaySource
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.errors import EmptySetError, UnverifiedError
@@ -21,15 +22,16 @@ from rayhull.sets.rows import Array, Rows
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+RaysOf = Callable[[Array], Array]  # the extreme rays of {y >= 0, C y >= 0}, by whoever finds them
 FEW_PRODUCTS, MANY_PRODUCTS = 10_000_000, 1_000_000  # of machine integers, of Python's
 CLEARLY_ZERO, CLEARLY_POSITIVE = 2.0**-40, 2.0**-38  # of a ray's t: the gap that double description leaves
 FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
 
 
-def block_generators(P: Polyhedron, source: RaySource) -> Generators | ExactGenerators:
+def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators | ExactGenerators:
     """Vertices, rays and lines of a set that is one block of coordinates."""
     form = slack_form(P) if P.is_exact else float_slack_form(P)
-    weights, points, rays = _in_slacks(P, form, source)
+    weights, points, rays = _in_slacks(P, form, rays_of, limits)
     numerators, denominators = form.points(weights, points)
     directions = rays[0] if len(rays) == 1 else np.concatenate(rays)
     if P.is_exact:
@@ -41,44 +43,44 @@ def block_generators(P: Polyhedron, source: RaySource) -> Generators | ExactGene
     return G
 
 
-def _in_slacks(P: Polyhedron, form: SlackForm, source: RaySource) -> tuple[Array, Array, list[Array]]:
+def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) -> tuple[Array, Array, list[Array]]:
     """Homogeneous vertices (t, y), parts combined as a product; and the rays of each part, in x."""
     kind = form.G.dtype
     weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
     rays = [form.simplicial_rays()]
     for coordinates, rows in form.parts():
-        t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], source)
+        t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], rays_of)
         weights, points = _times(weights, points, t, y, coordinates)
         rays.append(form.rays(directions, coordinates))
-        source.limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
+        limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
     if (form.g[~form.G.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
     return weights, points, rays
 
 
-def _part(P: Polyhedron, G: Array, g: Array, source: RaySource) -> tuple[Array, Array, Array]:
+def _part(P: Polyhedron, G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array, Array]:
     """One pointed part {y >= 0, G y + g >= 0}: vertices (t, y) and rays."""
     k = G.shape[1]
     if not g.any():  # a cone: its vertex is y = 0
-        return np.ones(1, G.dtype), np.zeros((1, k), G.dtype), source.rays(G)
-    y, height = _homogeneous_rays(G, g, source)
+        return np.ones(1, G.dtype), np.zeros((1, k), G.dtype), rays_of(G)
+    y, height = _homogeneous_rays(G, g, rays_of)
     finite = height > 0
     if not finite.any():
         raise EmptySetError(f"These {len(P.rows) + len(P.equality_rows)} rows have no common point.")
     return height[finite], y[finite], y[~finite]
 
 
-def _homogeneous_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Array]:
+def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     """Rays (y, t) of {y >= 0, t >= 0, G y + g t >= 0}.
 
     The slack s of one row with g != 0 takes t's place as a coordinate: t >= 0 says nothing about a bounded set, and
     starting from it makes the cones on the way large (a cross-polytope in R^10: 1676 rays instead of 20).
     """
     if G.dtype == np.float64:
-        return _float_rays(G, g, source)
+        return _float_rays(G, g, rays_of)
     kind = _exact_kind(G, g)
     C, i, sign, size = _swapped(G.astype(kind), g.astype(kind), int(np.flatnonzero(g)[0]))
-    rays = source.rays(primitive(C))
+    rays = rays_of(primitive(C))
     y = rays[:, :-1]
     height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
     both = primitive(np.concatenate([times(y, np.array([size])), height[:, None]], axis=1))
@@ -97,7 +99,7 @@ def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
     return np.concatenate([rows, above]), i, sign, size
 
 
-def _float_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Array]:
+def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     """The same in floats.
 
     The row of median distance is swapped: a far or a near one would cost the others their digits. A ray's t is its
@@ -110,7 +112,7 @@ def _float_rays(G: Array, g: Array, source: RaySource) -> tuple[Array, Array]:
     terms = np.abs(np.delete(G, i, axis=0)) * size, np.abs(np.delete(g, i)[:, None] * G[i])
     difference = C[:-1, :-1]
     difference[np.abs(difference) <= UNCERTAINTY * np.minimum(*terms)] = 0.0  # what two equal terms leave is rounding
-    rays = source.rays(C)
+    rays = rays_of(C)
     height = sign * (rays[:, -1] - rays[:, :-1] @ G[i])
     relative = height / np.abs(C[-1]).sum()
     if ((relative > CLEARLY_ZERO) & (relative < CLEARLY_POSITIVE)).any():

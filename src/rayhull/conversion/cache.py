@@ -1,28 +1,46 @@
 """Rays remembered: in the process always, on disk where a cone took longer than about half a second.
 
-A file's name is a digest of the cone; its content is checked by a digest of its own, so a damaged or truncated file is
-removed and computed anew. Plain .npz, no pickle; written to a temporary name and renamed, so a file is whole or absent.
+A file's name is a digest of the cone, and its content carries a digest of cone and rays, so a damaged file or one that
+was made for another cone is removed and its rays are computed anew. Rays from disk pass the same verification as new
+ones. Plain .npz, no pickle; written to a temporary name and renamed, so a file is whole or absent.
+
+Files are kept until they are removed: ``rayhull cache`` shows them and ``rayhull cache --clear`` removes them, as
+:func:`info` and :func:`clear` do from Python.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rayhull.conversion.double_description import verified_rays
 from rayhull.exact.numbers import narrow
 from rayhull.sets.rows import Array
 
-VERSION = 1
+VERSION = 2
 SLOW = 0.5  # seconds
 MEMORY_ENTRIES = 128
+OURS = re.compile(r"[0-9a-f]{64}\.npz|rayhull-.*\.part")
 
 _memory: OrderedDict[str, Array] = OrderedDict()
+
+
+class Info(NamedTuple):
+    """What is kept: the folder, its files and their bytes, and the cones in this process's memory."""
+
+    folder: Path
+    files: int
+    bytes: int
+    in_memory: int
 
 
 def folder() -> Path:
@@ -30,66 +48,96 @@ def folder() -> Path:
     chosen = os.environ.get("RAYHULL_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rayhull"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "rayhull"
 
 
-def key(C: Array, engine: str) -> str:
-    """A digest of the cone {y >= 0, C y >= 0} and of who converts it."""
+def info() -> Info:
+    """How much is kept, and where.
+
+    >>> from rayhull.conversion import cache
+    >>> cache.clear()
+    >>> cache.info().in_memory
+    0
+    """
+    sizes = [path.stat().st_size for path in _files()]
+    return Info(folder(), len(sizes), sum(sizes), len(_memory))
+
+
+def clear() -> None:
+    """Forget everything, in memory and on disk; other files in the folder stay."""
+    _memory.clear()
+    for path in _files():
+        path.unlink(missing_ok=True)
+
+
+def _files() -> list[Path]:
+    with suppress(OSError):
+        return [path for path in folder().iterdir() if OURS.fullmatch(path.name) and path.is_file()]
+    return []
+
+
+def remembered(C: Array, engine: str, find: Callable[[], tuple[Array, float]]) -> Array:
+    """The rays of {y >= 0, C y >= 0}: from memory, from disk, or found, which tells the seconds it took."""
+    name = _key(C, engine)
+    if name in _memory:
+        _memory.move_to_end(name)
+        return _memory[name].copy()
+    rays = _load(name, C)
+    if rays is None:
+        rays, seconds = find()
+        if seconds >= SLOW:
+            _store(name, rays)
+    _memory[name] = rays.copy()
+    while len(_memory) > MEMORY_ENTRIES:
+        _memory.popitem(last=False)
+    return rays
+
+
+def _key(C: Array, engine: str) -> str:
+    """A digest of the cone and of who converts it."""
     digest = hashlib.sha256(f"{VERSION} {engine} {C.shape} {C.dtype.kind}|".encode())
     digest.update(_bytes(C))
     return digest.hexdigest()
 
 
-def load(name: str, C: Array) -> Array | None:
-    """The rays of this cone if they are known."""
-    if name in _memory:
-        _memory.move_to_end(name)
-        return _memory[name].copy()
+def _load(name: str, C: Array) -> Array | None:
+    """The rays on disk, verified; None where there are none, and a file that is not right is removed."""
     path = folder() / f"{name}.npz"
     try:
-        rays = _read(path, C.shape[1])
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        if not path.is_file():  # a folder cannot be read, and a pipe would never end
+            return None
+        return _read(path, name, C)
+    except PermissionError:
         return None
-    except Exception:  # whatever a damaged file makes NumPy or zipfile say
-        path.unlink(missing_ok=True)
+    except Exception:  # whatever a damaged file makes NumPy, zipfile or the verification say
+        with suppress(OSError):
+            path.unlink()
         return None
-    _remember(name, rays)
-    return rays.copy()
 
 
-def store(name: str, C: Array, rays: Array, seconds: float) -> None:
-    """Remember the rays; on disk if they were slow to find. A disk that refuses is no error: the rays are there."""
-    _remember(name, rays.copy())
-    if seconds < SLOW:
-        return
-    try:
-        folder().mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder(), suffix=".part", delete=False) as file:
-            np.savez_compressed(file, rays=_plain(rays), digest=np.array(_digest(rays)), exact=rays.dtype.kind != "f")
-        os.replace(file.name, folder() / f"{name}.npz")
-    except OSError:
-        return
-
-
-def clear() -> None:
-    """Forget everything, in memory and on disk."""
-    _memory.clear()
-    for path in folder().glob("*.npz"):
-        path.unlink(missing_ok=True)
-
-
-def _remember(name: str, rays: Array) -> None:
-    _memory[name] = rays
-    while len(_memory) > MEMORY_ENTRIES:
-        _memory.popitem(last=False)
-
-
-def _read(path: Path, columns: int) -> Array:
+def _read(path: Path, name: str, C: Array) -> Array:
     with np.load(path, allow_pickle=False) as file:
         rays = _unplain(file["rays"])
-        if rays.shape[1] != columns or str(file["digest"]) != _digest(rays):
+        if rays.ndim != 2 or rays.shape[1] != C.shape[1] or str(file["digest"]) != _digest(name, rays):
             raise ValueError("the content does not match its digest")
-    return rays
+    return verified_rays(C, rays)
+
+
+def _store(name: str, rays: Array) -> None:
+    """Keep the rays on disk. A disk that refuses is no error: the rays are there."""
+    part, rays = None, narrow(rays)
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder(), prefix="rayhull-", suffix=".part", delete=False) as file:
+            part = Path(file.name)
+            np.savez_compressed(file, rays=_plain(rays), digest=np.array(_digest(name, rays)))
+        os.replace(part, folder() / f"{name}.npz")
+    except OSError:
+        return
+    finally:  # also after Ctrl-C
+        if part is not None:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def _plain(rays: Array) -> Any:
@@ -103,8 +151,8 @@ def _unplain(stored: Array) -> Array:
     return narrow(np.array([int(v) for v in stored.ravel().tolist()], dtype=object).reshape(stored.shape))
 
 
-def _digest(rays: Array) -> str:
-    return hashlib.sha256(repr(rays.shape).encode() + _bytes(rays)).hexdigest()
+def _digest(name: str, rays: Array) -> str:
+    return hashlib.sha256(f"{name} {rays.shape} {rays.dtype.kind}|".encode() + _bytes(rays)).hexdigest()
 
 
 def _bytes(values: Array) -> bytes:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayhull.conversion.bar import progress_bar
+from rayhull.conversion import cache as ray_cache
 from rayhull.conversion.block import block_generators
+from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, progress_bar
+from rayhull.conversion.engines import check_engine, find_rays
 from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.inverse import hull, polar, prove_complete
-from rayhull.conversion.limits import ALTERNATIVES, Limits, Report, Step
-from rayhull.conversion.rays import RaySource
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.matrices import sort_rows
 from rayhull.sets.rows import Array
@@ -58,10 +58,11 @@ def convert(
     """
     if verify not in (True, "full"):
         raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
+    check_engine(engine)
     limits = Limits(max_generators, max_pairs, max_seconds, max_bytes)
     with progress_bar(progress) as report:
         parts = [
-            (group, _part(group, limits, report, i, len(P.block_groups), engine, cache))
+            (group, _part(group.polyhedron, limits, engine, cache, _tell(report, limits, i, len(P.block_groups))))
             for i, group in enumerate(P.block_groups, 1)
         ]
     G = _assemble(P, parts, limits)
@@ -70,18 +71,29 @@ def convert(
     return G
 
 
-def _part(
-    group: BlockGroup, limits: Limits, report: Report | None, number: int, count: int, engine: str, cache: bool
-) -> Found:
-    P = group.polyhedron
+def _tell(report: Report | None, limits: Limits, number: int, count: int) -> Tell | None:
+    """What a cone of block ``number`` calls to report a step."""
+    if report is None:
+        return None
+    return lambda row, rows, rays, pairs: report(Step(number, count, row, rows, rays, pairs, limits.seconds()))
+
+
+def _part(P: Polyhedron, limits: Limits, engine: str, cache: bool, tell: Tell | None) -> Found:
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
-    def tell(row: int, rows: int, rays: int, pairs: int) -> None:
-        if report is not None:
-            report(Step(number, count, row, rows, rays, pairs, time.monotonic() - limits.started))
+    def found(C: Array) -> tuple[Array, float]:
+        start = time.monotonic()
+        return find_rays(engine, C, limits, tell), time.monotonic() - start
 
-    return block_generators(P, RaySource(engine, limits, tell, cache))
+    def rays_of(C: Array) -> Array:
+        if not len(C):
+            return np.eye(C.shape[1], dtype=C.dtype)[::-1]
+        rays = ray_cache.remembered(C, engine, lambda: found(C)) if cache else found(C)[0]
+        limits.check(rays=len(rays), row=len(C), rows=len(C))
+        return rays
+
+    return block_generators(P, rays_of, limits)
 
 
 def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Found]], limits: Limits) -> Generators:

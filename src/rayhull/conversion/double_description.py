@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from rayhull.conversion import adjacency, floats, verification
 from rayhull.conversion.adjacency import Ints, Words
+from rayhull.conversion.budget import Limits, Watch, interrupts
 from rayhull.conversion.combine import SAFE, combine_exact, combine_float, narrowed, primitive
 from rayhull.conversion.denominator import common_denominator
-from rayhull.conversion.limits import Limits
-from rayhull.conversion.progress import Watch, interrupts
 from rayhull.conversion.row_order import choose, ranks
 from rayhull.errors import MissingExtraError
 from rayhull.exact.matrices import sort_rows
@@ -70,7 +69,7 @@ def extreme_rays(
 
     Args:
         C: the rows beside y >= 0.
-        limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.limits.Limits`.
+        limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.budget.Limits`.
         report: called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
         compiled: True asks for numba, False for NumPy alone, None takes numba if it is there and the work is long.
         rounded: whether floats of up to 2^-44 of their row's size count as 0; False where only zeros do.
@@ -104,6 +103,14 @@ def extreme_rays(
         watch.say(len(C), len(state.S), 0, last=True)
         Y = verification.verified(state.C, primitive(state.S[:, : state.k]), state.E, kernels)
         return Y[sort_rows(Y)]
+
+
+def verified_rays(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[Any]:
+    """Rays that came from elsewhere, in our order, if they pass every check; also for missing ones, along edges."""
+    C = _checked(C)
+    error = np.full(len(Y), 2 * floats.UNCERTAINTY if C.dtype == np.float64 else 0.0)
+    Y = verification.verified(C, Y, error, _kernels(None) if _is_loaded() else None, edges=True)
+    return Y[sort_rows(Y)]
 
 
 def _checked(C: NDArray[Any]) -> NDArray[Any]:

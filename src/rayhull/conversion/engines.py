@@ -1,50 +1,49 @@
-"""Optional engines, each one function: rays and lines of {M y >= 0} for integer rows M, as integers.
+"""Who finds the rays of a cone: our double description, or an optional engine.
 
-All of them are GPL, so none is required and each is imported only when named.
+An engine is one function: rays and lines of {M y >= 0} for integer rows M, as integers. All of them are GPL, so none is
+required and each is imported only when named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.exact.matrices import primitive, sort_rows
+from rayhull.conversion.budget import Limits, Tell
+from rayhull.conversion.double_description import extreme_rays, verified_rays
+from rayhull.errors import UnverifiedError, optional
+from rayhull.exact.matrices import primitive
 from rayhull.exact.numbers import common_denominator, narrow
 from rayhull.sets.rows import Array
 
 Directions = list[list[int]]
 
 
-def engine_rays(engine: str, C: Array) -> Array:
-    """Extreme rays of {y >= 0, C y >= 0} by a named engine, checked to be feasible, in our order and form."""
+def check_engine(engine: str) -> None:
+    """Refuse an unknown name."""
+    if engine != "auto" and engine not in ENGINES:
+        raise ValueError(f"unknown engine {engine!r}: choose one of {', '.join(['auto', *ENGINES])}.")
+
+
+def find_rays(engine: str, C: Array, limits: Limits, report: Tell | None) -> Array:
+    """Extreme rays (r, k) of {y >= 0, C y >= 0}, verified, in lexicographic order."""
+    if engine == "auto":
+        return extreme_rays(C, limits=limits, report=report, rounded=False)  # what is rounding is 0 already
     if C.dtype.kind == "f":
         raise ValueError(
             f'engine="{engine}" converts exact rows only (integers, fractions); engine="auto" takes floats.'
         )
     k = C.shape[1]
-    rows = np.concatenate([np.eye(k, dtype=np.int64), C]).astype(object)
-    found, lines = ENGINES[engine](rows)
-    rays = primitive(np.array(found, dtype=object).reshape(-1, k))
-    if lines or (rows.dot(rays.T.astype(object)) < 0).any():
-        raise UnverifiedError(f"{engine} returned a direction outside the cone; use engine='auto'.")
-    return narrow(rays[sort_rows(rays)])
-
-
-def _import(module: str, package: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(package, extra, f"This engine ({module})") from None
+    found, lines = ENGINES[engine](np.concatenate([np.eye(k, dtype=np.int64), C]).astype(object))
+    if lines:
+        raise UnverifiedError(f"{engine} found a line in a cone that has none; use engine='auto'.")
+    return verified_rays(C, narrow(primitive(np.array(found, dtype=object).reshape(-1, k))))
 
 
 def ppl_directions(rows: Array) -> tuple[Directions, Directions]:
     """The Parma Polyhedra Library."""
-    ppl = _import("ppl", "passagemath-ppl", "engines")
+    ppl = optional("ppl", "passagemath-ppl", "engines", "This engine (ppl)")
     system = ppl.Constraint_System()
     for row in rows.tolist():
         system.insert(ppl.Linear_Expression(row, 0) >= 0)
@@ -60,7 +59,7 @@ def ppl_directions(rows: Array) -> tuple[Directions, Directions]:
 
 def pplite_directions(rows: Array) -> tuple[Directions, Directions]:
     """PPLite."""
-    pplite = _import("pplite", "pplitepy", "engines")
+    pplite = optional("pplite", "pplitepy", "engines", "This engine (pplite)")
     d = rows.shape[1]
     variables = [pplite.Variable(i) for i in range(d)]
     cone = pplite.NNC_Polyhedron(dim_type=d, spec_elem="universe", topology="closed")
@@ -80,7 +79,7 @@ def pplite_directions(rows: Array) -> tuple[Directions, Directions]:
 
 def normaliz_directions(rows: Array) -> tuple[Directions, Directions]:
     """Normaliz."""
-    normaliz = _import("PyNormaliz", "PyNormaliz", "engines")
+    normaliz = optional("PyNormaliz", "PyNormaliz", "engines", "This engine (PyNormaliz)")
     cone = normaliz.Cone(inequalities=[[int(v) for v in row] for row in rows.tolist()])
     rays, lines = cone.ExtremeRays(), cone.MaximalSubspace()
     return [[int(v) for v in r] for r in rays], [[int(v) for v in line] for line in lines]
@@ -88,8 +87,8 @@ def normaliz_directions(rows: Array) -> tuple[Directions, Directions]:
 
 def cdd_directions(rows: Array) -> tuple[Directions, Directions]:
     """cddlib in rational arithmetic (its float mode can be wrong silently)."""
-    gmp = _import("cdd.gmp", "pycddlib", "cdd")
-    cdd = _import("cdd", "pycddlib", "cdd")
+    gmp = optional("cdd.gmp", "pycddlib", "cdd", "This engine (cdd.gmp)")
+    cdd = optional("cdd", "pycddlib", "cdd", "This engine (cdd)")
     matrix = gmp.matrix_from_array([[0, *row] for row in rows.tolist()], rep_type=cdd.RepType.INEQUALITY)
     generators = gmp.copy_generators(gmp.polyhedron_from_matrix(matrix))
     rays: Directions = []

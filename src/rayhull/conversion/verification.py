@@ -1,4 +1,8 @@
-"""Every answer is checked from the rows themselves: all rays feasible, all extreme, none twice; floats polished too."""
+"""Every answer is checked from the rows themselves: rays feasible, extreme, none twice; none missing along edges.
+
+A ray is extreme if its tight rows have rank k - 1. That is proved modulo a prime, where a rank can only drop; a ray
+that seems to fail is decided in exact arithmetic. Floats are recomputed from their tight rows on the way.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,21 @@ from numpy.typing import NDArray
 
 from rayhull.conversion import floats
 from rayhull.conversion.adjacency import Words, packed
-from rayhull.conversion.completeness import check_edges
-from rayhull.conversion.rank import all_extreme
 from rayhull.errors import UnverifiedError
+from rayhull.exact.elimination import independent_rows
 
-CHUNK = 1_000_000  # entries of a product at a time
-CACHED = 100_000  # entries of the matrices eliminated at a time
+PRIME = 2147483629  # the largest below 2^31 - 1 but one: products of two residues fit 62 bits
+CHUNK = 1_000_000  # entries of a product, or of a batch of matrices, at a time
+CACHED = 100_000  # entries of the matrices eliminated at a time in floats
+MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple
 
 
-def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -> NDArray[Any]:
+def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any, *, edges: bool = False) -> NDArray[Any]:
     """The rays, floats polished, if they pass every check; else :class:`~rayhull.errors.UnverifiedError`.
 
     Args:
         C: rows, scaled if floats. Y: rays. E: error of each ray (0 if exact).
+        edges: look for missing rays along the edges of exact ones too; floats always are.
 
     Shape:
         ``C`` (n, k), ``Y`` (r, k), ``E`` (r,).
@@ -34,7 +40,11 @@ def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any) -
     support = (Y != 0).astype(bool)
     if not all_extreme(C, tight, support, kernels):
         raise _broken("a ray is not extreme")
-    _check_distinct(packed(np.concatenate([~support, tight], axis=1)))
+    zeros = np.concatenate([~support, tight], axis=1)
+    sets = packed(zeros)
+    _check_distinct(sets)
+    if edges:
+        check_edges(zeros, sets, Y.shape[1])
     return Y
 
 
@@ -91,6 +101,67 @@ def _digits(X: NDArray[Any], bits: int) -> list[floats.Floats]:
     return [*digits, X.astype(np.float64)]
 
 
+def all_extreme(C: NDArray[Any], tight: NDArray[np.bool_], support: NDArray[np.bool_], kernels: Any) -> bool:
+    """Do the tight rows, restricted to the support, have rank support - 1 for each ray?
+
+    A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
+
+    Shape:
+        ``C`` (n, k), ``tight`` (r, n), ``support`` (r, k).
+    """
+    residues = (C % PRIME).astype(np.int64)
+    if kernels is not None and kernels.all_extreme(residues, tight, support):
+        return True
+    need = support.sum(axis=1) - 1
+    doubtful = np.flatnonzero(_ranks(residues, tight, support) < need)
+    return all(len(independent_rows(C[np.ix_(tight[i], support[i])])[0]) == need[i] for i in doubtful)
+
+
+def _ranks(residues: NDArray[np.int64], tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rank modulo PRIME of each ray's tight rows on its support, (r,)."""
+    ranks, counts = np.zeros(len(tight), np.int64), tight.sum(axis=1)
+    for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
+        ids = np.flatnonzero(counts == most)
+        for some in np.array_split(ids, 1 + len(ids) * int(most) * residues.shape[1] // CHUNK):
+            rows = residues[np.nonzero(tight[some])[1].reshape(len(some), most)]
+            ranks[some] = _rank(rows * support[some, None, :])
+    return ranks
+
+
+def _rank(M: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rank of each matrix of a batch modulo PRIME, at most (r, t, k) -> (r,); M is eliminated column by column."""
+    r, t, k = M.shape
+    rank, each = np.zeros(r, np.int64), np.arange(r)
+    if t == 0:
+        return rank
+    for c in range(k):
+        below = (M[:, :, c] != 0) & (np.arange(t) >= rank[:, None])
+        on = np.flatnonzero(below.any(axis=1))
+        if not len(on):
+            continue
+        a, top = below[on].argmax(axis=1), rank[on]
+        row = M[on, a]
+        M[on, a] = M[on, top]
+        row = row * _inverse(row[:, c])[:, None] % PRIME
+        M[on, top] = row
+        factor = M[on, :, c]
+        factor[np.arange(t) <= top[:, None]] = 0
+        M[on] = (M[on] - factor[:, :, None] * row[:, None, :]) % PRIME
+        rank[each[on]] += 1
+    return rank
+
+
+def _inverse(x: NDArray[np.int64]) -> NDArray[np.int64]:
+    """x^(p - 2) modulo the prime p."""
+    out, power, exponent = np.ones_like(x), x % PRIME, PRIME - 2
+    while exponent:
+        if exponent & 1:
+            out = out * power % PRIME
+        power = power * power % PRIME
+        exponent >>= 1
+    return out
+
+
 def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Floats:
     """Floats: the zeros read off the rays must determine them, and come out the same for what they determine."""
     tight = _tight_or_clear(C, Y, E)
@@ -131,3 +202,51 @@ def _determined(C: floats.Floats, tight: floats.Bools, support: floats.Bools) ->
             if bad.any() or (y[ids][support[ids]] <= 0).any():
                 raise floats.ill_conditioned()
     return y, error
+
+
+def check_edges(zeros: NDArray[np.bool_], sets: Words, k: int) -> None:
+    """Raise unless each edge of each simple ray is shared with exactly one other ray.
+
+    A simple ray has exactly k - 1 tight rows; leaving one out gives an edge, on which exactly two rays lie. If all rays
+    are simple this proves the list complete, since the edges of a cone connect all its rays. Edges that end at a ray
+    with more tight rows are followed while that is cheap.
+
+    Shape:
+        ``zeros`` (r, k + n), the tight rows of each ray; ``sets``, the same packed.
+    """
+    if k < 2:
+        return
+    simple = zeros.sum(axis=1) == k - 1
+    rows = np.nonzero(zeros[simple])[1].reshape(-1, k - 1)
+    keys = np.random.default_rng(0).integers(0, 2**64, zeros.shape[1], np.uint64)  # an edge's name: a sum of keys
+    edges = keys[rows].sum(axis=1, dtype=np.uint64)[:, None] - keys[rows]  # (simple, k - 1)
+    _, where, times = np.unique(edges, return_inverse=True, return_counts=True)
+    times = times[where].reshape(edges.shape)
+    if (times > 2).any():
+        raise _incomplete("more than two rays share an edge")
+    ray, drop = np.nonzero(times == 1)
+    others = sets[~simple]
+    if len(ray) * others.size > MOST_COMPARISONS:
+        return
+    wanted = zeros[simple][ray]
+    wanted[np.arange(len(ray)), rows[ray, drop]] = False
+    ends = _supersets(packed(wanted), others)
+    if (ends != 1).any():
+        raise _incomplete("an edge has no ray at its other end" if (ends == 0).any() else "an edge has three ends")
+
+
+def _supersets(wanted: Words, sets: Words) -> NDArray[np.int64]:
+    """How many of ``sets`` contain each wanted set."""
+    count = np.zeros(len(wanted), np.int64)
+    step = max(1, 2_000_000 // max(1, len(sets)))
+    for first in range(0, len(wanted), step):
+        some = wanted[first : first + step]
+        inside = np.ones((len(some), len(sets)), bool)
+        for w in range(sets.shape[1]):
+            inside &= (some[:, w][:, None] & ~sets[:, w]) == 0
+        count[first : first + step] = inside.sum(axis=1)
+    return count
+
+
+def _incomplete(what: str) -> UnverifiedError:
+    return UnverifiedError(f"The rays do not fit together ({what}). {floats.ADVICE}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.errors import MissingExtraError
+from rayhull.errors import optional
 from rayhull.projection.problem import SOLVED, UNSOLVED, Found, Problem, Rhs
 from rayhull.projection.solver import Way, refuse_crossed
 from rayhull.sets.rows import Array
@@ -60,10 +59,7 @@ def installed(package: str) -> bool:
 
 
 def _import(package: str) -> Any:
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise MissingExtraError(package, "solvers", f"solver={package!r}") from None
+    return optional(package, package, "solvers", f"solver={package!r}")
 
 
 def _stacked(problem: Problem) -> tuple[sp.csc_array, Array]:
