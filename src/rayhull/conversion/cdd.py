@@ -85,7 +85,7 @@ def _number(word: str, kind: str, name: str) -> Any:
     forms = {"integer": (INTEGER,), "rational": (FRACTION, DECIMAL), "real": (DECIMAL,)}[kind]
     if not any(form.fullmatch(word) for form in forms) or re.search("/0+$", word):
         raise FileFormatError(f"{name}: {_short(word)} is not a number of type {kind}.")
-    value = float(word) if kind == "real" else Fraction(word) if kind == "rational" else int(word)
+    value: Any = float(word) if kind == "real" else Fraction(word) if kind == "rational" else int(word)
     low, high = FLOAT_RANGE
     if not math.isfinite(value) if kind == "real" else value and not low < abs(value) < high:
         raise FileFormatError(f"{name}: {_short(word)} is beyond the range of floats: scale its row.")

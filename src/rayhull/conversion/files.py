@@ -126,7 +126,7 @@ def _restored(values: Array) -> Array:
 
 
 def _hull(content: dict[str, Array]) -> Generators:
-    return Generators(**{name: content.get(name) for name in HULL})
+    return Generators(*(content.get(name) for name in HULL))
 
 
 def _set(content: dict[str, Array]) -> Polyhedron:
