@@ -16,7 +16,6 @@ import numpy as np
 
 from rayhull.conversion.generators import Generators
 from rayhull.errors import EmptySetError, FileFormatError
-from rayhull.sets.exact_membership import exact_integers
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array, Rows
 
@@ -179,7 +178,7 @@ def _inequality_table(P: Polyhedron) -> tuple[str, list[list[Any]], list[bool], 
 def _dense(rows: Rows, exact: bool) -> tuple[list[list[Any]], list[Any]]:
     if not exact:
         return rows.matrix.toarray().tolist(), rows.rhs.tolist()
-    data, rhs = exact_integers(rows)
+    data, rhs = rows.exact
     dense = np.zeros((len(rows), rows.dim), dtype=object)
     dense[rows.row_of_entry, rows.matrix.indices] = data
     return dense.tolist(), rhs.tolist()

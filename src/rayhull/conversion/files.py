@@ -126,7 +126,8 @@ def _restored(values: Array) -> Array:
 
 
 def _hull(content: dict[str, Array]) -> Generators:
-    return Generators(*(content.get(name) for name in HULL))
+    vertices, rays, lines = (content.get(name) for name in HULL)
+    return Generators(vertices, rays, lines)
 
 
 def _set(content: dict[str, Array]) -> Polyhedron:

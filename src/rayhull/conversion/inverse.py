@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayhull.errors import UnverifiedError
-from rayhull.exact.numbers import primitive
+from rayhull.exact.matrices import primitive
 from rayhull.sets.linear_programs import maximum
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array, Rows
