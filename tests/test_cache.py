@@ -100,7 +100,8 @@ def test_rays_from_disk_are_verified_even_if_their_digest_is_right(calls, own_fo
     P = cyclic_cone(10, 4)  # simple: the edges tell that a ray is missing
     first = rh.convert(P)
     (file,) = own_folder.glob("*.npz")
-    rays = np.load(file)["rays"]
+    with np.load(file) as content:
+        rays = content["rays"]
     wrong = {
         "missing": rays[1:],
         "twice": np.concatenate([rays, rays[:1]]),

@@ -116,7 +116,7 @@ def _load(name: str, C: Array) -> Array | None:
 
 
 def _read(path: Path, name: str, C: Array) -> Array:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         rays = _unplain(file["rays"])
         if rays.ndim != 2 or rays.shape[1] != C.shape[1] or str(file["digest"]) != _digest(name, rays):
             raise ValueError("the content does not match its digest")

@@ -100,9 +100,9 @@ def _storable(values: Array) -> Array:
 
 def _read_npz(path: Path) -> Polyhedron | Generators:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves damaged ones open
             content = {name: _restored(file[name]) for name in file.files}
-    except FileNotFoundError:
+    except OSError:
         raise
     except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
         raise FileFormatError(f"{path.name} is damaged or not an .npz file ({error}).") from None
