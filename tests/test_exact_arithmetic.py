@@ -1,12 +1,12 @@
-"""Exact integers under the conversion: products, inverses, sorting and echelons against Python's integers."""
+"""Exact integers under the conversion: products, inverses, sorting and slack forms against Python's integers."""
 
 import numpy as np
 import pytest
 
-from rayhull.conversion.echelon import echelon_edges
+import rayhull as rh
+from rayhull.conversion.slack_form import slack_form
 from rayhull.exact.elimination import _denominators, _fraction_free_inverse, _rounded_inverse, inverse
 from rayhull.exact.matrices import product, sort_rows, times
-from rayhull.sets.reading import read_rows
 
 
 @pytest.mark.parametrize("bits", [(3, 4), (20, 30), (31, 31), (36, 30), (60, 60), (62, 2)])
@@ -77,19 +77,21 @@ def test_a_matrix_of_many_mixed_blocks_is_inverted_in_floats_and_proved():
     assert _denominators(np.array([[1 / 3, 0.5], [0.25, -1 / 7]])).tolist() == [12, 14]
 
 
-@pytest.mark.parametrize("rows", [[[0, 1, -1], [1, -1, 0]], [[1, -2, 1, 0], [0, 1, -2, 1]], [[5, 0, -1, 0]]])
-def test_along_an_edge_of_an_echelon_one_row_falls_and_along_a_line_none(rows):
-    A, b = np.array(rows), np.arange(len(rows)) + 5
-    found = echelon_edges(read_rows(A, b, None, ("A", "b")))
-    assert found is not None
-    edges, lines, offsets = found
-    order = [b.tolist().index(v) for v in offsets]
-    assert (A[order] @ edges.T == -np.eye(len(A))).all()
-    assert not (A @ lines.T).any()
-    assert np.linalg.matrix_rank(np.concatenate([edges, lines])) == A.shape[1]
-
-
-@pytest.mark.parametrize("rows", [[[1, 1], [2, 1]], [[1, 2]], [[10**30, 1]]])
-def test_rows_that_are_no_echelon_of_units_are_left_to_elimination(rows):
-    matrix = np.array(rows, dtype=object if 10**30 in rows[0] else int)
-    assert echelon_edges(read_rows(matrix, None, None, ("A", "b"))) is None
+@pytest.mark.parametrize(
+    "rows",
+    [
+        *([[0, 1, -1], [1, -1, 0]], [[1, -2, 1, 0], [0, 1, -2, 1]], [[5, 0, -1, 0]]),  # triangles of units
+        *([[1, 1], [2, 1]], [[1, 2]], [[10**30, 1], [1, 10**25]], [[6, 5], [0, 1]]),
+    ],
+)
+def test_along_an_edge_one_row_falls_and_along_a_line_none(rows):
+    A = np.array(rows, dtype=object)
+    form = slack_form(rh.Polyhedron(A, np.arange(len(rows)) + 5))
+    falls = -A.dot(form.edges.T.astype(object))  # (rows, edges)
+    assert ((falls != 0).sum(axis=0) == 1).all()
+    assert ((falls != 0).sum(axis=1) == 1).all()
+    assert (falls.sum(axis=0) == form.scales).all()
+    assert (form.scales > 0).all()
+    assert not A.dot(form.lines.T.astype(object)).any()
+    basis = np.concatenate([form.edges, form.lines]).astype(float)
+    assert np.linalg.matrix_rank(basis / np.abs(basis).max(axis=1, keepdims=True)) == A.shape[1]

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayhull.conversion.echelon import echelon_edges
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.elimination import independent_rows, inverse
 from rayhull.exact.matrices import contents, others, primitive, product, sort_rows, times
@@ -104,30 +103,21 @@ def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
 
 def slack_form(P: Polyhedron) -> SlackForm:
     """Split off the lines and express every row of an exact set through independent ones."""
-    simple = None if len(P.equality_rows) else echelon_edges(P.rows)
-    if simple is None:
-        return _exact_form(P)
-    edges, lines, offsets = simple
-    none, ones = np.zeros((0, len(edges)), np.int64), np.ones(len(edges), np.int64)
-    return SlackForm(none, none[:, 0], lines, edges, ones, offsets)
-
-
-def _exact_form(P: Polyhedron) -> SlackForm:
     E, e = P.equality_rows.dense_integers()
     A, b = _tightest(*P.rows.dense_integers())
     both = np.concatenate([E, A])
-    rows, pivots = independent_rows(both)
-    chosen, rest = both[rows], others(rows, len(both))
+    rows, pivots = _independent(both, len(E))
+    rest = others(rows, len(both))
+    chosen = both[rows] if len(rest) else both
     back, scales = inverse(chosen[:, pivots])
     edges = np.zeros(chosen.shape, dtype=back.dtype)
     edges[:, pivots] = -back.T
     lines = _lines(chosen, pivots, edges, scales)
     if len(lines) and product(both[rest], lines.T).any():
-        raise UnverifiedError(
-            "Two rows are dependent modulo 2^31 - 1 only, so the rank is not certain: scale a row by 2."
-        )
+        raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")
     offsets = np.concatenate([e, b])
-    G, g = _through(-product(both[rest], edges.T), scales, offsets[rest], offsets[rows])
+    sums = -product(both[rest], edges.T) if len(rest) else np.zeros((0, len(rows)), np.int64)
+    G, g = _through(sums, scales, offsets[rest], offsets[rows])
     wrong = np.flatnonzero((rest < len(E)) & (g != 0))
     if len(wrong):
         name = P.equality_rows.names[rest[wrong[0]]]
@@ -135,6 +125,25 @@ def _exact_form(P: Polyhedron) -> SlackForm:
     keep, k = rest >= len(E), int((rows < len(E)).sum())
     joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
     return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
+
+
+def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
+    """Independent rows that span all of them, as many equalities as can be, and a pivot column for each.
+
+    Elimination is modulo a prime, where an equality may seem to depend on those before it and an inequality then takes
+    its place. That shows in the rank of the equalities; inequalities are then chosen by what they do along their lines.
+    """
+    rows, pivots = independent_rows(both)
+    E, A = both[:equalities], both[equalities:]
+    first, columns = independent_rows(E) if equalities else (rows[:0], rows[:0])
+    if (rows < equalities).sum() == len(first):
+        return rows, pivots
+    back, scales = inverse(E[np.ix_(first, columns)])
+    edges = np.zeros((len(first), E.shape[1]), dtype=back.dtype)
+    edges[:, columns] = -back.T
+    along = product(A, _lines(E[first], columns, edges, scales).T)
+    rows = np.concatenate([first, equalities + independent_rows(along)[0]])
+    return rows, independent_rows(both[rows])[1]
 
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
