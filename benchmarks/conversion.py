@@ -1,9 +1,7 @@
 """Inequalities to generators: ours beside cddlib (floats), PPL, PPLite and Normaliz.
 
 Every engine gets the same rows A (and b) as arrays and gives back rays (or vertices) and lines as arrays; our time
-includes splitting, verification and the lift, without any cache, with the compiled kernels loaded (a process that
-converts only small sets never loads them; see "load kernels" in the JSON). One thread each. A run that takes longer
-than the limit is killed and shown as such; a wrong number of rays or lines is shown as wrong. Writes
+includes splitting, verification and the lift, without any cache. One thread each. A run that takes longer than the limit is killed and shown as such; a wrong number of rays or lines is shown as wrong. Writes
 results/conversion.{json,md,svg}.
 
     python -m benchmarks.conversion [--rounds 3] [--limit 60] [--cases NAME ...]
@@ -135,22 +133,10 @@ def run(name: str, A: np.ndarray, b: np.ndarray | None) -> tuple[np.ndarray, np.
     return run_cdd_float(rows) if name == FLOAT_CDD else run_engine(name, rows)
 
 
-def load_kernels(*, integers: bool) -> float:
-    """Make numba load (at first: compile) its kernels, as after half a second of work; returns the seconds it took."""
-    from rayhull.conversion.double_description import extreme_rays
-
-    start = time.perf_counter()
-    rows = random_cone(30, 8, integers=integers)
-    extreme_rays(-rows, compiled=True)
-    return time.perf_counter() - start
-
-
 def child(engine: str, case: str, repeats: int) -> None:
     """In a process of its own: warm once on a small cone, then time; one JSON line."""
     A, b = CASES[case][0]()
     run(engine, random_cone(8, 4, integers=A.dtype.kind != "f"), None)
-    if engine == OURS:
-        load_kernels(integers=A.dtype.kind != "f")
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
@@ -262,8 +248,7 @@ def main() -> None:
         child(*options.child, repeats=5)
         return
     results = compare(options.cases, options.rounds, options.limit)
-    loading = {"integers": load_kernels(integers=True), "floats": load_kernels(integers=False)}
-    path = harness.save("conversion", {"limit": options.limit, "load kernels": loading, "cases": results})
+    path = harness.save("conversion", {"limit": options.limit, "cases": results})
     text = as_table(results)
     path.with_suffix(".md").write_text(text + "\n")
     plot(results, path.with_suffix(".svg"))

@@ -1,16 +1,27 @@
 """Cones {y >= 0, C y >= 0} for the tests of double description, and their rays by trying every choice of rows."""
 
 import itertools
+from contextlib import contextmanager
 from fractions import Fraction
 from math import comb, gcd
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from rayhull.core import library
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
-PATHS = pytest.mark.parametrize("compiled", [False, True], ids=["numpy", "numba"])
+PATHS = pytest.mark.parametrize("compiled", [False, True], ids=["reference", "core"], indirect=True)
+
+
+@contextmanager
+def core_or_reference(compiled):
+    """The compiled core if asked for (and there), else the reference."""
+    with mock.patch.object(library, "load", library.load if compiled else lambda name: None):
+        yield
+
 
 entries = st.integers(-3, 3)
 shapes = st.tuples(st.integers(0, 5), st.integers(1, 4))

@@ -20,3 +20,15 @@ def pytest_configure(config: pytest.Config) -> None:
         build.Build().run()
     except build.CannotBuildError as error:
         print(f"tests run without the compiled core: {error}")
+
+
+@pytest.fixture
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the compiled core runs in this test: parametrize it with both to compare the core with the reference."""
+    from rayhull.core import library
+
+    if not request.param:
+        monkeypatch.setattr(library, "load", lambda name: None)
+    elif library.load("conversion") is None or library.load("operators") is None:
+        pytest.skip("the core is not compiled")
+    return bool(request.param)

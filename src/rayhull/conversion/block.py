@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.conversion.budget import Limits
-from rayhull.conversion.floats import ADVICE, UNCERTAINTY
 from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
+from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.matrices import primitive, product, times
 from rayhull.exact.numbers import INT64_SAFE, largest, short_kind

@@ -119,21 +119,3 @@ def _draw(step: Step) -> None:
         f"row {step.row}/{step.rows}, {step.rays} rays, {step.seconds:.1f} s{ahead}"
     )
     sys.stderr.flush()
-
-
-@contextmanager
-def interrupts() -> Iterator[None]:
-    """Ctrl-C as KeyboardInterrupt, also where it falls into the moment a compiled function hands its result over.
-
-    There CPython complains with SystemErrors ("returned a result with an exception set"), the first of which was caused
-    by the interrupt.
-    """
-    try:
-        yield
-    except SystemError as error:
-        first: BaseException = error
-        while first.__cause__ or first.__context__:
-            first = first.__cause__ or first.__context__ or first
-        if isinstance(first, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        raise

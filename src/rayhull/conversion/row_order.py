@@ -31,12 +31,3 @@ def ranks(C: NDArray[Any]) -> Ints:
     out = np.empty(len(C), np.int64)
     out[order] = np.arange(len(C))
     return out
-
-
-def choose(rank: Ints, grey: Ints) -> int:
-    """Column of the first row in order that has no slack too close to call; -1 if all have.
-
-    Rows with such a slack wait: the rays in question may go before their turn comes.
-    """
-    column = int(np.where(grey > 0, np.iinfo(np.int64).max, rank).argmin())
-    return -1 if grey[column] > 0 else column

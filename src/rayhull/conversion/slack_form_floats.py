@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from rayhull.conversion.floats import ADVICE, UNCERTAINTY, ZERO_LEVEL
 from rayhull.conversion.slack_form import SlackForm
+from rayhull.core.reference.floats import ADVICE, UNCERTAINTY, ZERO_LEVEL
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.matrices import others
 from rayhull.sets.rows import Array, Rows

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.conversion import floats
-from rayhull.conversion.adjacency import Words, packed
+from rayhull.core.conversion import are_extreme
+from rayhull.core.reference import floats
+from rayhull.core.reference.adjacency import Words, packed
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import independent_rows
 
@@ -22,7 +23,7 @@ CACHED = 100_000  # entries of the matrices eliminated at a time in floats
 MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple
 
 
-def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any, *, edges: bool = False) -> NDArray[Any]:
+def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, *, edges: bool = False) -> NDArray[Any]:
     """The rays, floats polished, if they pass every check; else :class:`~rayhull.errors.UnverifiedError`.
 
     Args:
@@ -38,7 +39,7 @@ def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, kernels: Any, *
         return _verified_float(C, Y, E)
     tight = _tight_exactly(C, Y)
     support = (Y != 0).astype(bool)
-    if not all_extreme(C, tight, support, kernels):
+    if not _all_extreme(C, tight, support):
         raise _broken("a ray is not extreme")
     zeros = np.concatenate([~support, tight], axis=1)
     sets = packed(zeros)
@@ -101,7 +102,7 @@ def _digits(X: NDArray[Any], bits: int) -> list[floats.Floats]:
     return [*digits, X.astype(np.float64)]
 
 
-def all_extreme(C: NDArray[Any], tight: NDArray[np.bool_], support: NDArray[np.bool_], kernels: Any) -> bool:
+def _all_extreme(C: NDArray[Any], tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> bool:
     """Do the tight rows, restricted to the support, have rank support - 1 for each ray?
 
     A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
@@ -109,57 +110,9 @@ def all_extreme(C: NDArray[Any], tight: NDArray[np.bool_], support: NDArray[np.b
     Shape:
         ``C`` (n, k), ``tight`` (r, n), ``support`` (r, k).
     """
-    residues = (C % PRIME).astype(np.int64)
-    if kernels is not None and kernels.all_extreme(residues, tight, support):
-        return True
+    doubtful = np.flatnonzero(~are_extreme((C % PRIME).astype(np.int64), PRIME, tight, support))
     need = support.sum(axis=1) - 1
-    doubtful = np.flatnonzero(_ranks(residues, tight, support) < need)
     return all(len(independent_rows(C[np.ix_(tight[i], support[i])])[0]) == need[i] for i in doubtful)
-
-
-def _ranks(residues: NDArray[np.int64], tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The rank modulo PRIME of each ray's tight rows on its support, (r,)."""
-    ranks, counts = np.zeros(len(tight), np.int64), tight.sum(axis=1)
-    for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
-        ids = np.flatnonzero(counts == most)
-        for some in np.array_split(ids, 1 + len(ids) * int(most) * residues.shape[1] // CHUNK):
-            rows = residues[np.nonzero(tight[some])[1].reshape(len(some), most)]
-            ranks[some] = _rank(rows * support[some, None, :])
-    return ranks
-
-
-def _rank(M: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rank of each matrix of a batch modulo PRIME, at most (r, t, k) -> (r,); M is eliminated column by column."""
-    r, t, k = M.shape
-    rank, each = np.zeros(r, np.int64), np.arange(r)
-    if t == 0:
-        return rank
-    for c in range(k):
-        below = (M[:, :, c] != 0) & (np.arange(t) >= rank[:, None])
-        on = np.flatnonzero(below.any(axis=1))
-        if not len(on):
-            continue
-        a, top = below[on].argmax(axis=1), rank[on]
-        row = M[on, a]
-        M[on, a] = M[on, top]
-        row = row * _inverse(row[:, c])[:, None] % PRIME
-        M[on, top] = row
-        factor = M[on, :, c]
-        factor[np.arange(t) <= top[:, None]] = 0
-        M[on] = (M[on] - factor[:, :, None] * row[:, None, :]) % PRIME
-        rank[each[on]] += 1
-    return rank
-
-
-def _inverse(x: NDArray[np.int64]) -> NDArray[np.int64]:
-    """x^(p - 2) modulo the prime p."""
-    out, power, exponent = np.ones_like(x), x % PRIME, PRIME - 2
-    while exponent:
-        if exponent & 1:
-            out = out * power % PRIME
-        power = power * power % PRIME
-        exponent >>= 1
-    return out
 
 
 def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Floats:

@@ -1,24 +1,76 @@
 // What Python calls, through ctypes: plain functions on arrays. None throws: a failure is a status.
 #include "../stamp.hpp"
+#include "adjacency.hpp"
+#include "double_description.hpp"
 #include "rank.hpp"
 
-#include <new>
+#include <algorithm>
+#include <exception>
 
 RAYHULL_SAY_STAMP;
 
+using namespace rayhull;
+
 namespace {
 
-enum Status : int { FINE = 0, NO_MEMORY = -1 };
+constexpr int NO_MEMORY = -1;
 
 // f's status, or NO_MEMORY: nothing is thrown across a door.
 template <class F>
 int guarded(F f) noexcept {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return NO_MEMORY;
   }
 }
+
+// A cone as Python gives and takes it: arrays with nothing between their rows.
+struct Arrays {
+  int64_t n, k, rays, columns, words, bits;
+  void* S;         // (rays, columns) int64 or double
+  Word* Z;         // (rays, words)
+  double* E;       // (rays)
+  int64_t* left;   // (columns)
+  int64_t* taken;  // (n)
+};
+
+template <class Number>
+Cone<Number> cone_of(const Arrays& given, const Number* C) {
+  Cone<Number> cone{};
+  cone.n = given.n, cone.k = given.k, cone.rays = given.rays, cone.words = given.words, cone.bits = given.bits;
+  cone.columns = cone.stride = given.columns;
+  const auto* S = static_cast<const Number*>(given.S);
+  cone.S.assign(S, S + given.rays * given.columns);
+  cone.Z.assign(given.Z, given.Z + given.rays * given.words);
+  cone.E.assign(given.E, given.E + given.rays);
+  cone.left.assign(given.left, given.left + given.columns);
+  cone.taken.assign(given.taken, given.taken + given.n);
+  if (C != nullptr) cone.C.assign(C, C + given.n * given.k);
+  return cone;
+}
+
+template <class Number>
+void copy_out(const Cone<Number>& cone, Arrays& out) {
+  for (int64_t i = 0; i < cone.rays; i++)
+    std::copy(cone.ray(i), cone.ray(i) + cone.columns, static_cast<Number*>(out.S) + i * cone.columns);
+  std::copy(cone.Z.begin(), cone.Z.begin() + cone.rays * cone.words, out.Z);
+  std::copy(cone.E.begin(), cone.E.begin() + cone.rays, out.E);
+  std::copy(cone.left.begin(), cone.left.begin() + cone.columns, out.left);
+  std::copy(cone.taken.begin(), cone.taken.end(), out.taken);
+}
+
+template <class Number>
+void write_sizes(const Cone<Number>& cone, Arrays& out) {
+  out.rays = cone.rays, out.columns = cone.columns, out.bits = cone.bits;
+}
+
+// The cone between a run and the reading of its result.
+struct Handle {
+  Cone<int64_t> exact;
+  Cone<double> inexact;
+  bool is_exact;
+};
 
 }  // namespace
 
@@ -32,8 +84,64 @@ RAYHULL_EXPORT const char* rayhull_level() {
 #endif
 }
 
-// 1 if every ray is extreme, 0 if one is not.
-RAYHULL_EXPORT int rayhull_all_extreme(const int64_t* residues, int64_t n, int64_t k, const uint8_t* tight,
-                                       const uint8_t* support, int64_t r) {
-  return guarded([&] { return rayhull::all_extreme(residues, n, k, tight, support, r) ? 1 : 0; });
+RAYHULL_EXPORT int rayhull_are_extreme(const int64_t* residues, int64_t prime, int64_t n, int64_t k,
+                                       const uint8_t* tight, const uint8_t* support, int64_t r, uint8_t* extreme) {
+  return guarded([&] {
+    are_extreme(residues, prime, n, k, tight, support, r, extreme);
+    return 0;
+  });
+}
+
+// Takes rows; writes the new sizes into `cone` and a handle for rayhull_read_cone, which the caller must call once.
+// `C` is null for exact arithmetic. Returns an Outcome or NO_MEMORY (then there is no handle).
+RAYHULL_EXPORT int rayhull_take_rows(Arrays* cone, const double* C, const int64_t* order, const Budget* budget,
+                                     Progress* progress, int threads, Handle** handle) {
+  *handle = nullptr;
+  return guarded([&] {
+    auto made = std::make_unique<Handle>();
+    Watch watch(*progress, *budget);
+    int outcome;
+    made->is_exact = C == nullptr;
+    if (made->is_exact) {
+      made->exact = cone_of<int64_t>(*cone, nullptr);
+      outcome = take_rows(made->exact, order, watch, threads);
+      write_sizes(made->exact, *cone);
+    } else {
+      made->inexact = cone_of<double>(*cone, C);
+      outcome = take_rows(made->inexact, order, watch, threads);
+      write_sizes(made->inexact, *cone);
+    }
+    *handle = made.release();
+    return outcome;
+  });
+}
+
+// Copies the cone behind the handle into arrays of the sizes that were written, and frees it.
+RAYHULL_EXPORT void rayhull_read_cone(Handle* handle, Arrays* out) {
+  if (handle->is_exact)
+    copy_out(handle->exact, *out);
+  else
+    copy_out(handle->inexact, *out);
+  delete handle;
+}
+
+// Adjacent pairs: 0 chosen by size, 1 directly, 2 by edges (simple rays only), 3 by trees. Writes at most `room` pairs;
+// returns how many there are, or NO_MEMORY.
+RAYHULL_EXPORT int64_t rayhull_adjacent_pairs(const Word* sets, int64_t rays, int64_t words, int64_t need,
+                                              const int64_t* above, int64_t p, const int64_t* below, int64_t q, int way,
+                                              int threads, int64_t* out, int64_t room) {
+  try {
+    const ZeroSets zeros{sets, rays, words, words, need};
+    const Search search{threads, [](int64_t) { return false; }};
+    const std::vector<int64_t> a(above, above + p), b(below, below + q);
+    const auto found = way == 1   ? pairs_directly(zeros, a, b, search)
+                       : way == 2 ? pairs_by_edges(zeros, a, b, search)
+                       : way == 3 ? pairs_by_trees(zeros, a, b, search)
+                                  : adjacent_pairs(zeros, a, b, search);
+    for (int64_t i = 0; i < std::min<int64_t>(room, found.size()); i++)
+      out[2 * i] = found[i].above, out[2 * i + 1] = found[i].below;
+    return static_cast<int64_t>(found.size());
+  } catch (const std::exception&) {
+    return NO_MEMORY;
+  }
 }

@@ -6,20 +6,20 @@ namespace rayhull {
 namespace {
 
 // x^(p - 2) modulo the prime p; 1 and -1, the most frequent, are their own inverses.
-int64_t inverse(int64_t x) {
-  if (x == 1 || x == PRIME - 1) return x;
+int64_t inverse(int64_t x, int64_t prime) {
+  if (x == 1 || x == prime - 1) return x;
   int64_t out = 1;
-  for (int64_t exponent = PRIME - 2; exponent; exponent >>= 1) {
-    if (exponent & 1) out = out * x % PRIME;
-    x = x * x % PRIME;
+  for (int64_t exponent = prime - 2; exponent; exponent >>= 1) {
+    if (exponent & 1) out = out * x % prime;
+    x = x * x % prime;
   }
   return out;
 }
 
-// Rows in echelon form modulo PRIME, each with a pivot of 1.
+// Rows in echelon form modulo a prime, each with a pivot of 1.
 class Echelon {
  public:
-  explicit Echelon(int64_t k) : k_(k), rows_((k + 1) * k), pivots_(k + 1) {}
+  Echelon(int64_t prime, int64_t k) : prime_(prime), k_(k), rows_((k + 1) * k), pivots_(k + 1) {}
 
   void start(int64_t columns) { columns_ = columns, rank_ = 0; }
   int64_t rank() const { return rank_; }
@@ -31,8 +31,8 @@ class Echelon {
     for (int64_t u = 0; u < rank_; u++) reduce(row, &rows_[u * k_], pivots_[u]);
     for (int64_t c = 0; c < columns_; c++) {
       if (row[c] == 0) continue;
-      const int64_t scale = inverse(row[c]);
-      for (int64_t d = c; d < columns_ && scale != 1; d++) row[d] = row[d] * scale % PRIME;
+      const int64_t scale = inverse(row[c], prime_);
+      for (int64_t d = c; d < columns_ && scale != 1; d++) row[d] = row[d] * scale % prime_;
       pivots_[rank_++] = c;
       return;
     }
@@ -42,17 +42,18 @@ class Echelon {
   void reduce(int64_t* row, const int64_t* by, int64_t pivot) const {
     const int64_t factor = row[pivot];
     if (factor == 0) return;
-    for (int64_t c = pivot; c < columns_; c++) row[c] = (row[c] + (PRIME - factor) * by[c]) % PRIME;
+    for (int64_t c = pivot; c < columns_; c++) row[c] = (row[c] + (prime_ - factor) * by[c]) % prime_;
   }
 
-  int64_t k_, columns_ = 0, rank_ = 0;
+  int64_t prime_, k_, columns_ = 0, rank_ = 0;
   std::vector<int64_t> rows_, pivots_;
 };
 
 }  // namespace
 
-bool all_extreme(const int64_t* residues, int64_t n, int64_t k, const uint8_t* tight, const uint8_t* support, int64_t r) {
-  Echelon echelon(k);
+void are_extreme(const int64_t* residues, int64_t prime, int64_t n, int64_t k, const uint8_t* tight,
+                 const uint8_t* support, int64_t r, uint8_t* extreme) {
+  Echelon echelon(prime, k);
   std::vector<int64_t> columns(k);
   for (int64_t ray = 0; ray < r; ray++) {
     int64_t s = 0;
@@ -64,9 +65,8 @@ bool all_extreme(const int64_t* residues, int64_t n, int64_t k, const uint8_t* t
       for (int64_t c = 0; c < s; c++) echelon.next()[c] = residues[row * k + columns[c]];
       echelon.take();
     }
-    if (echelon.rank() < s - 1) return false;  // and no ray that is zero, which has s = 0, passes as one
+    extreme[ray] = s > 0 && echelon.rank() == s - 1;
   }
-  return true;
 }
 
 }  // namespace rayhull

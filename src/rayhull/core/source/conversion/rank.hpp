@@ -5,10 +5,10 @@
 
 namespace rayhull {
 
-constexpr int64_t PRIME = 2147483629;  // products of two residues, and a third one, fit 63 bits
-
-// Do the tight rows of each ray, restricted to its support, have rank support - 1?
+// extreme[ray] = 1 if the tight rows of the ray, restricted to its support, have rank support - 1 modulo the prime, which
+// is below 2^31: products of two residues, and a third one, fit 63 bits. Rows come as residues.
 // residues (n, k), tight (r, n), support (r, k), each row after row.
-bool all_extreme(const int64_t* residues, int64_t n, int64_t k, const uint8_t* tight, const uint8_t* support, int64_t r);
+void are_extreme(const int64_t* residues, int64_t prime, int64_t n, int64_t k, const uint8_t* tight,
+                 const uint8_t* support, int64_t r, uint8_t* extreme);
 
 }  // namespace rayhull

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.conversion import floats
-from rayhull.conversion.adjacency import Ints, Words
+from rayhull.core.reference import floats
+from rayhull.core.reference.adjacency import Ints, Words
 
 SAFE = 2**62
 
@@ -77,7 +77,7 @@ def combine_float(
 
 
 def unpacked(sets: Words, width: int) -> NDArray[np.bool_]:
-    """The inverse of :func:`~rayhull.conversion.adjacency.packed`, cut to ``width`` columns."""
+    """The inverse of :func:`~rayhull.core.reference.adjacency.packed`, cut to ``width`` columns."""
     octets = np.ascontiguousarray(sets.astype("<u8")).view(np.uint8)
     return np.unpackbits(octets, axis=1, count=width, bitorder="little").astype(bool)
 

@@ -1,0 +1,183 @@
+"""The door between conversion and the compiled core: NumPy arrays through ctypes, the GIL released meanwhile.
+
+Every function here gives the same answer without the binary, from :mod:`rayhull.core.reference`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rayhull.core import library
+from rayhull.core.reference import adjacency, double_description, rank
+from rayhull.core.reference.adjacency import Ints, Words
+from rayhull.core.reference.double_description import Cone
+
+DONE, STOPPED, FAILED, NO_MEMORY = 0, 1, 2, -1
+DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
+PERIOD = 0.05  # seconds between two looks at a run
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+class _Arrays(ctypes.Structure):
+    """struct Arrays of doors.cpp."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("n", "k", "rays", "columns", "words", "bits")] + [
+        (name, ctypes.c_void_p) for name in ("S", "Z", "E", "left", "taken")
+    ]
+
+
+class _Budget(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("max_rays", "max_pairs", "max_bytes")]
+
+
+class _Progress(ctypes.Structure):
+    """What the core tells of itself while it runs, and how it is stopped."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("row", "rays", "pairs", "nbytes", "stop")]
+
+    def report(self, watch: Any) -> None:
+        watch.say(self.row, self.rays, self.pairs)
+        watch.check(self.row, self.rays, self.pairs, self.nbytes)
+
+
+def is_compiled() -> bool:
+    """Whether the compiled library serves."""
+    return library.load("conversion") is not None
+
+
+def take_rows(cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, int | None, int | None]) -> Cone:
+    """Take rows until none is open, or the next one needs longer integers than 62 bits or raises in floats.
+
+    Without the binary, or with Python integers, one row is taken: call again until no row is open.
+
+    Args:
+        order: place of each row of ``cone.C``; the open row with the lowest is taken next.
+        watch: told where the conversion stands; what it raises is raised here.
+        budget: rays, pairs of rays of a row and bytes beyond which ``watch`` is asked at once, None for any number.
+    """
+    core = library.load("conversion")
+    if core is not None and cone.S.dtype != object:
+        cone = _take_rows(core, cone, order, watch, budget)
+    if not len(cone.left) or not len(cone.S):
+        return cone
+    return double_description.take_next_row(cone, order, watch, adjacent_pairs)
+
+
+def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, ...]) -> Cone:
+    arrays, keep = _arrays(cone)
+    keep += [np.ascontiguousarray(v) for v in (cone.C, order)]  # pointers alone keep nothing alive
+    rows = _pointer(keep[-2]) if cone.S.dtype == np.float64 else None
+    limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
+    progress, handle = _Progress(cone.row, len(cone.S)), ctypes.c_void_p()
+    given = (ctypes.byref(arrays), rows, _pointer(keep[-1]), ctypes.byref(limits), ctypes.byref(progress))
+    outcome = _watched(lambda: core.rayhull_take_rows(*given, threads(), ctypes.byref(handle)), progress, watch)
+    if outcome == NO_MEMORY:
+        raise MemoryError("the rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
+    cone = _read(core, handle, arrays, cone)
+    if outcome == STOPPED:
+        progress.report(watch)
+        raise RuntimeError(
+            "the core stopped although no limit is passed: this is a fault in rayhull, please report it."
+        )
+    return cone
+
+
+def _watched(run: Callable[[], int], progress: _Progress, watch: Any) -> int:
+    """The outcome of ``run``, in a thread of its own: this one stays free for the clock, the bar and Ctrl-C."""
+    progress.report(watch)
+    outcome: list[int] = []
+    thread = threading.Thread(target=lambda: outcome.append(run()), name="rayhull", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(PERIOD)
+            if thread.is_alive():
+                progress.report(watch)
+    except BaseException:
+        progress.stop = 1
+        thread.join()
+        raise
+    return outcome[0]
+
+
+def _arrays(cone: Cone) -> tuple[_Arrays, list[NDArray[Any]]]:
+    """The cone for the core, and the arrays that must live as long."""
+    left = np.concatenate([np.zeros(cone.k, np.int64), cone.left])
+    keep = [np.ascontiguousarray(a) for a in (cone.S, cone.Z, cone.E, left, cone.taken)]
+    sizes = (*cone.C.shape, *cone.S.shape, cone.Z.shape[1], cone.bits)
+    return _Arrays(*sizes, *map(_pointer, keep)), keep
+
+
+def _read(core: ctypes.CDLL, handle: ctypes.c_void_p, arrays: _Arrays, cone: Cone) -> Cone:
+    r, columns = arrays.rays, arrays.columns
+    S, Z = np.empty((r, columns), cone.S.dtype), np.empty((r, arrays.words), np.uint64)
+    E, left, taken = np.empty(r), np.empty(columns, np.int64), np.empty(len(cone.C), np.int64)
+    arrays.S, arrays.Z, arrays.E, arrays.left, arrays.taken = map(_pointer, (S, Z, E, left, taken))
+    core.rayhull_read_cone(handle, ctypes.byref(arrays))
+    return Cone(cone.C, S, Z, E, left[cone.k :], taken, int(arrays.bits))
+
+
+def threads() -> int:
+    """As many as torch would take, where it is loaded; else one for each processor, or what OMP_NUM_THREADS says."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) else os.cpu_count() or 1
+
+
+def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 0) -> Iterator[Ints]:
+    """What :func:`rayhull.core.reference.adjacency.adjacent_pairs` gives, at once; ``way`` is for tests."""
+    core = library.load("conversion")
+    if core is None:
+        yield from adjacency.adjacent_pairs(sets, above, below, need)
+        return
+    room = max(len(above) + len(below), 1000)
+    given = [np.ascontiguousarray(v) for v in (sets, above, below)]
+    while True:
+        out = np.empty((room, 2), np.int64)
+        core.rayhull_adjacent_pairs.restype = ctypes.c_int64
+        found = core.rayhull_adjacent_pairs(
+            _pointer(given[0]), *map(_long, (*sets.shape, need)), _pointer(given[1]), _long(len(above)),
+            _pointer(given[2]), _long(len(below)), way, threads(), _pointer(out), _long(room),
+        )  # fmt: skip
+        if found == NO_MEMORY:
+            raise MemoryError("the pairs of rays do not fit in memory.")
+        if found <= room:
+            yield out[:found]
+            return
+        room = found
+
+
+def are_extreme(residues: Ints, prime: int, tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """For each ray: do its tight rows, restricted to its support, have rank support - 1 modulo the prime?
+
+    Shape:
+        ``residues`` (n, k) of the rows, ``tight`` (r, n), ``support`` (r, k); returns (r,).
+    """
+    core = library.load("conversion")
+    if core is None:
+        return rank.are_extreme(residues, prime, tight, support)
+    extreme = np.empty(len(tight), bool)
+    given = [np.ascontiguousarray(v) for v in (residues, tight, support)]
+    sizes = map(_long, (prime, *residues.shape))
+    core.rayhull_are_extreme(
+        _pointer(given[0]), *sizes, _pointer(given[1]), _pointer(given[2]), _long(len(tight)), _pointer(extreme)
+    )
+    return extreme
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _long(value: int) -> ctypes.c_int64:
+    return ctypes.c_int64(int(value))

@@ -1,0 +1,66 @@
+// Integers of 128 bits: sums of two products of 64-bit integers, their common divisors, and division without remainder.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+namespace rayhull {
+
+using Wide = __int128;
+using UnsignedWide = unsigned __int128;
+
+constexpr int64_t LIMIT = int64_t{1} << 62;  // entries stay below, so that a sum of two never overflows
+
+inline uint64_t magnitude(int64_t x) { return x < 0 ? -static_cast<uint64_t>(x) : static_cast<uint64_t>(x); }
+
+inline UnsignedWide magnitude(Wide x) { return x < 0 ? -static_cast<UnsignedWide>(x) : static_cast<UnsignedWide>(x); }
+
+inline int trailing_zeros(uint64_t x) { return std::countr_zero(x); }
+
+inline int trailing_zeros(UnsignedWide x) {
+  const auto low = static_cast<uint64_t>(x);
+  return low ? std::countr_zero(low) : 64 + std::countr_zero(static_cast<uint64_t>(x >> 64));
+}
+
+// Binary greatest common divisor; gcd(a, 0) = a.
+template <class Unsigned>
+Unsigned gcd(Unsigned a, Unsigned b) {
+  if (a == 0 || b == 0) return a | b;
+  const int twos = std::min(trailing_zeros(a), trailing_zeros(b));
+  a >>= trailing_zeros(a);
+  while (b != 0) {
+    if constexpr (sizeof(Unsigned) > 8)
+      if ((a | b) >> 64 == 0) return UnsignedWide{gcd(static_cast<uint64_t>(a), static_cast<uint64_t>(b))} << twos;
+    b >>= trailing_zeros(b);
+    if (a > b) std::swap(a, b);
+    b -= a;
+  }
+  return a << twos;
+}
+
+// Division by one divisor, 0 < divisor < 2^62, where the quotient is known to be whole or is to be refuted.
+class ExactDivisor {
+ public:
+  ExactDivisor() = default;
+  explicit ExactDivisor(uint64_t divisor) : divisor_(static_cast<int64_t>(divisor)), twos_(trailing_zeros(divisor)) {
+    const uint64_t odd = divisor >> twos_;
+    inverse_ = (odd * 3) ^ 2;  // right in 5 bits; Newton's step doubles them, to 80
+    for (int i = 0; i < 4; i++) inverse_ *= 2 - odd * inverse_;
+  }
+
+  // Is x = q divisor with |q| < 2^62? The product with the inverse modulo 2^64 is the only q there can be: one
+  // multiplication back proves or refutes it, and nothing is divided.
+  bool divides(Wide x, int64_t& quotient) const {
+    quotient = static_cast<int64_t>(static_cast<uint64_t>(x >> twos_) * inverse_);
+    return -LIMIT < quotient && quotient < LIMIT && Wide{quotient} * divisor_ == x;
+  }
+
+ private:
+  int64_t divisor_ = 1;
+  int twos_ = 0;
+  uint64_t inverse_ = 1;
+};
+
+}  // namespace rayhull
