@@ -87,12 +87,14 @@ def test_without_leaves_nothing_in_the_span() -> None:
 
 def test_a_pull_leaves_points_inside_untouched_bit_by_bit() -> None:
     x = torch.rand(50, 3, dtype=torch.float64) * 1e-30
-    assert torch.equal(pull(x, torch.ones(3, dtype=torch.float64), torch.full((50,), -0.5).double(), 1e300), x)
+    assert torch.equal(
+        pull(x, torch.ones(3, dtype=torch.float64), torch.full((50,), -0.5).double(), torch.tensor(1e30)), x
+    )
 
 
 def test_the_strict_factor_survives_infinite_gauges() -> None:
     one = torch.tensor([1.0], dtype=torch.float64)
-    assert float(strict_factor(one * torch.inf, one, 1e-3, 0.0, 1e300)) == 0.0
+    assert float(strict_factor(one * torch.inf, one, *torch.tensor([1e-3, 1.0, 1e300]).double())) == 0.0
 
 
 def test_coefficients_are_cut_only_where_they_would_overflow() -> None:

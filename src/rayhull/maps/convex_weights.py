@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rayhull.maps.nonnegative import softplus
+
 Weights = Callable[[Tensor], Tensor]
 
 
@@ -66,7 +68,7 @@ def normalised_abs(z: Tensor) -> Tensor:
 
 def normalised_softplus(z: Tensor) -> Tensor:
     """softplus(z_i) / sum softplus(z_j): like the softmax for negative z, linear for large ones."""
-    return _normalised(torch.nn.functional.softplus(z))
+    return _normalised(softplus(z))
 
 
 def _normalised(w: Tensor) -> Tensor:

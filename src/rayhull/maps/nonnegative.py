@@ -9,10 +9,18 @@ from torch import Tensor
 
 NonNegative = Callable[[Tensor], Tensor]
 
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)). In an ONNX graph written out, because ONNX Runtime has its operator in float32 only."""
+    if torch.onnx.is_in_onnx_export():
+        return torch.relu(x) + torch.log1p(torch.exp(-x.abs()))
+    return torch.nn.functional.softplus(x)
+
+
 NONNEGATIVE: dict[str, NonNegative] = {
     "abs": torch.abs,
     "relu": torch.relu,
-    "softplus": torch.nn.functional.softplus,
+    "softplus": softplus,
     "square": torch.square,
 }
 

@@ -5,7 +5,10 @@ Everything is computed in float64 (unit roundoff ε = 2^-53) and rounded once, a
 
 .. math:: t\,(a·z + k ζ) \le σ - u' (|a|·|q| + τ ‖a‖_1), \qquad k = (γ_n + u') ‖a‖_1
 
-where q is the anchor with slack σ = b - a·q, z the direction, ζ >= max|z| and u' = u + 16 ε. docs/strict.md derives it.
+where q is the base point with slack σ = b - a·q, z the direction, ζ >= max|z| and u' = u + 16 ε. docs/strict.md derives
+it.
+
+Numbers that carry a proof are tensors: the ONNX exporter passes Python's floats through float32, which would undo it.
 """
 
 from __future__ import annotations
@@ -30,45 +33,47 @@ def gamma(n: int) -> float:
 def finite(c: Tensor) -> Tensor:
     """Coefficients in float64, cut where they are infinite or so large that products would be. NaN stays NaN."""
     limit = LARGEST if c.dtype == torch.float64 else torch.finfo(c.dtype).max
-    return c.to(torch.float64).clamp(-limit, limit)
+    reach = torch.tensor(limit, dtype=torch.float64, device=c.device)
+    return c.to(torch.float64).clamp(-reach, reach)
 
 
-def strict_factor(gauge: Tensor, size: Tensor, margin: float, loss: float, limit: float) -> Tensor:
-    """The largest t <= 1 that provably keeps q + t z inside: (1 - loss) / (gauge + margin size).
+def strict_factor(gauge: Tensor, size: Tensor, margin: Tensor, kept: Tensor, limit: Tensor) -> Tensor:
+    """The largest t <= 1 that provably keeps q + t z inside: kept / (gauge + margin size).
 
-    ``margin`` bounds k / σ and ``loss`` u' (|a|·|q| + τ ‖a‖₁) / σ over the rows; t z stays below ``limit`` in size.
+    ``margin`` bounds k / σ over the rows, and ``kept`` is 1 less u' (|a|·|q| + τ ‖a‖₁) / σ, what rounding takes of the
+    slack; t z stays below ``limit`` in size.
 
     Shape: gauge max_i a_i·z / σ_i (\\*), size max|z| (\\*) → (\\*)
 
     Examples:
         >>> import torch
         >>> from rayhull.maps.strict import strict_factor
-        >>> g = torch.tensor([0.5, 2.0], dtype=torch.float64)
-        >>> strict_factor(g, g, margin=1e-3, loss=0.0, limit=1e300)
-        tensor([1.0000, 0.4995], dtype=torch.float64)
+        >>> g, (margin, kept, limit) = torch.tensor([0.5, 2.0]), torch.tensor([1e-3, 1.0, 1e30])
+        >>> strict_factor(g, g, margin, kept, limit)
+        tensor([1.0000, 0.4995])
     """
     bound = torch.maximum(gauge + margin * size, size / limit)
-    return (1.0 - loss) / bound.clamp_min(1.0 - loss)
+    return kept / torch.maximum(bound, kept)
 
 
-def pull(x: Tensor, anchor: Tensor, excess: Tensor, limit: float) -> Tensor:
-    """x moved towards the anchor by the share y / (1 + y), y = max(0, excess), or not at all.
+def pull(x: Tensor, base: Tensor, excess: Tensor, limit: Tensor) -> Tensor:
+    """x moved towards the base point by the share y / (1 + y), y = max(0, excess), or not at all.
 
     ``excess`` is an upper bound of max_i (a_i·x - b_i) / σ_i with every rounding error in it; ``limit`` bounds what
     comes out.
 
-    Shape: x, anchor (\\*, n), excess (\\*) → (\\*, n)
+    Shape: x, base (\\*, n), excess (\\*) → (\\*, n)
 
     Examples:
         >>> import torch
         >>> from rayhull.maps.strict import pull
-        >>> x = torch.tensor([[1.5, 0.0], [0.5, 0.0]], dtype=torch.float64)       # the box |x| <= 1 around 0
-        >>> pull(x, torch.zeros_like(x), x.abs().amax(-1) - 1, limit=1e300)
+        >>> x = torch.tensor([[1.5, 0.0], [0.5, 0.0]])                            # the box |x| <= 1 around 0
+        >>> pull(x, torch.zeros_like(x), x.abs().amax(-1) - 1, limit=torch.tensor(1e30))
         tensor([[1.0000, 0.0000],
-                [0.5000, 0.0000]], dtype=torch.float64)
+                [0.5000, 0.0000]])
     """
-    away = x - anchor
+    away = x - base
     excess = torch.maximum(excess, away.abs().amax(-1) / limit - 1.0).clamp_min(0.0).unsqueeze(-1)
-    moved = anchor + away / (1.0 + excess)
+    moved = base + away / (1.0 + excess)
     # q + (x - q) is not quite x: where nothing is to be moved, x itself comes out. NaN takes the first way, and stays.
     return torch.where(excess == 0, x, moved)

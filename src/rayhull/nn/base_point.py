@@ -46,7 +46,7 @@ def seen_from_centre(P: Polyhedron) -> View:
             f"the set is too thin for its interior point: {worst} has no slack there. State the narrow directions as "
             "equalities."
         )
-    return View(middle.point, np.zeros(0, np.int64), loose, slack, _equality_basis(P, middle.implicit))
+    return View(middle.point, np.zeros(0, np.int64), loose, slack, equality_basis(P, middle.implicit))
 
 
 def seen_from_apex(P: Polyhedron) -> View | None:
@@ -61,7 +61,7 @@ def seen_from_apex(P: Polyhedron) -> View | None:
     scale = near_one(rows)
     rhs = np.concatenate([P.rows.rhs, P.equality_rows.rhs])
     base = np.linalg.lstsq(rows * scale[:, None], rhs * scale, rcond=None)[0]
-    basis = _equality_basis(P, np.zeros(len(P.rows), bool))
+    basis = equality_basis(P, np.zeros(len(P.rows), bool))
     return View(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
 
 
@@ -74,7 +74,7 @@ def _seen_from(P: Polyhedron, base: Array) -> View | None:
     if len(together) > P.dim or not _independent(together):  # only dependent rows can hide an equality
         implicit = P.centre.implicit
     cone, loose = np.flatnonzero(tight & ~implicit), np.flatnonzero(~tight)
-    return View(base, cone, loose, P.rows.rhs[loose], _equality_basis(P, implicit))
+    return View(base, cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
 
 
 def near_one(rows: Array) -> Array:
@@ -96,7 +96,8 @@ def _independent(rows: Array) -> bool:
     return bool(values[-1] > DEPENDENT * values[0])
 
 
-def _equality_basis(P: Polyhedron, implicit: Array) -> Array:
+def equality_basis(P: Polyhedron, implicit: Array) -> Array:
+    """An orthonormal basis (n, k) of the span of the equalities and of the rows that hold with equality everywhere."""
     rows = sp.vstack([P.equality_rows.matrix, P.rows.matrix[np.flatnonzero(implicit)]]).toarray()
     if not len(rows):
         return np.zeros((P.dim, 0))

@@ -76,7 +76,7 @@ class BlockMap(Constants):
         return name not in self.fixed and stepwise and self.closing.moves_sides
 
     def forward(self, c: Tensor, sides: Sides, how: How) -> Tensor:
-        own = self.sides(sides)
+        own = self.sides(sides) if sides.given else sides
         y = self.aim(c, own)
         return self.place(y, self.closing.scale(y, self.base_point(own), own, how), own, how)
 
@@ -85,7 +85,7 @@ class BlockMap(Constants):
         y = self.direction(c.reshape(*c.shape[:-1], self.count, self.direction.coefficients), sides)
         for step in self.approach:
             y = step(y, self.base_point(sides), sides)
-        return y
+        return y if self.direction.on_hull and not self.approach else self.closing.clean(y)
 
     def place(self, y: Tensor, scale: Tensor | None, sides: Sides, how: How) -> Tensor:
         """The point ± finish(x0 + scale · y). Shape: y (\\*, count, n), scale (\\*, count) → (\\*, count · n)"""

@@ -26,13 +26,17 @@ class How(NamedTuple):
 
 
 class Closing(Constants):
-    """From a direction y to a point x of the block: x = finish(x0 + scale(y) · y).
+    """From a direction y to a point x of the block: y' = clean(y), x = finish(x0 + scale(y') · y').
 
     This one does nothing, for directions that end in the set by themselves. Shape: y, x (\\*, count, n).
     """
 
     shrinks = False  # whether some row is met by shrinking
     moves_sides = True  # whether b, lower and upper of a sample can be followed
+
+    def clean(self, y: Tensor) -> Tensor:
+        """The direction as this closing wants it."""
+        return y
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         """The largest factor (\\*, count) that keeps x0 + factor · y inside, None for 1."""

@@ -139,8 +139,9 @@ class Constrained(nn.Module):
 
     def _not_finite(self, features: Tensor) -> Tensor:
         """0, or NaN where a feature of the sample or any weight is not finite. Shape: (\\*, 1)"""
-        weights = [w for w in (*self.parameters(), *self._statistics()) if w.is_floating_point()]
-        return (features * 0.0).sum(-1, keepdim=True) + torch.stack([(w * 0.0).sum() for w in weights]).sum()
+        weights = [*self.parameters(), *self._statistics()]
+        ends = torch.stack([torch.stack(torch.aminmax(w.detach())) for w in weights])  # NaN is its own largest number
+        return (features * 0.0).sum(-1, keepdim=True) + (ends * 0.0).sum()
 
     def _statistics(self) -> list[Tensor]:
         norm = self.batch_norm

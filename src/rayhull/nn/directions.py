@@ -35,11 +35,13 @@ class Direction(Constants):
     Attributes:
         coefficients: how many numbers one block takes.
         identity_inside: whether coefficients are coordinates seen from the base point, kept as they are inside the set.
+        on_hull: whether strict directions meet the equalities up to rounding of the direction itself.
         follows: which sides of the sample ``forward`` takes into account; rows with slack are the closing's business.
     """
 
     coefficients: int
     identity_inside = False
+    on_hull = False
     follows: frozenset[str] = frozenset()
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
@@ -70,6 +72,7 @@ class Free(Direction):
     """Every direction of the affine hull: u less its part in the equalities' row space."""
 
     identity_inside = True
+    on_hull = True
     equal: Tensor
 
     def __init__(self, equal: Array, factory: Factory) -> None:

@@ -11,14 +11,15 @@ from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.directions import NearestPoint
 from rayhull.nn.projection import Projection
 
-DTYPES = (torch.float32, torch.float64)
+DTYPES = (torch.float32, torch.float64, torch.float16)
 
 
 def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_version: int | None = None) -> Path:
     """Write an ONNX file with a dynamic batch: input "features" (batch, in_features), output "x".
 
     What comes out of the file is inside as the module promises, strictly where the module is strict: the exporter's
-    optimiser is left out, because it takes numbers near 1 for 1 and so removes the margins of the proof.
+    optimiser is left out, because it takes numbers near 1 for 1 and so removes the margins of the proof; and the
+    numbers of the proof are tensors, because it passes Python's floats through float32.
 
     Args:
         module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one.
@@ -60,6 +61,8 @@ def _refuse_what_onnx_lacks(module: nn.Module) -> None:
             "the nearest point is an iterative solver, which an ONNX graph cannot hold: export a layer with "
             'method="shrink", "rays" or "vertices", or project what comes out of the file with rayhull.project.'
         )
+    if not all(bool(w.isfinite().all()) for w in module.parameters()):
+        raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")
     dtype, _ = _of_weights(module)
     if dtype not in DTYPES:
         short = str(dtype).removeprefix("torch.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
+from rayhull.maps.conic import without_carefully
 from rayhull.maps.shrink import smooth_factor
 from rayhull.maps.strict import EPS, gamma, pull, roundoff, strict_factor
-from rayhull.nn.base_point import View, homogeneous
+from rayhull.nn.base_point import View, equality_basis, homogeneous
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.gauge import Gauge
@@ -27,10 +29,25 @@ MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is r
 
 
 class Strict(Closing):
-    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set."""
+    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set.
+
+    The numbers of a proof depend on the dtype that comes out. They are kept as rows of a float64 buffer, one row for
+    each of DTYPES, and not as Python's floats, which the ONNX exporter would round to float32.
+    """
 
     largest = 0.0  # max|base point|, where it does not follow the point
     moves_sides = False
+    numbers: Tensor
+    equal: Tensor
+    hull: Tensor
+
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(factory)
+        equal = equality_basis(P, np.zeros(len(P.rows), bool)) if view is None else view.equal
+        self.has_equalities = equal.shape[1] > 0
+        if self.has_equalities:
+            self.constant("equal", equal)
+            self.constant("hull", centre(P).point if view is None else np.zeros(P.dim))
 
     def loss(self, dtype: torch.dtype) -> float:
         """The share of the slack at the base point that rounding takes."""
@@ -46,6 +63,24 @@ class Strict(Closing):
                 f"around its interior point (less than {MOST_LOSS:.0%} is needed). Use a wider dtype, scale the set, "
                 "or state narrow directions as equalities."
             )
+
+    def clean(self, y: Tensor) -> Tensor:
+        """y without what rounding left of it outside the equalities: their error is relative to y, not to coefficients.
+
+        A direction of the affine hull stays; a point (``view`` None) is seen from a point of the hull.
+        """
+        return self.hull + without_carefully(y - self.hull, self.equal) if self.has_equalities else y
+
+    def keep_numbers(self) -> None:
+        """Write down ``numbers_of`` every dtype that the set can be resolved in."""
+        self.constant("numbers", np.array([self.numbers_of(dtype) for dtype in DTYPES]))
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        """What ``scale`` and ``finish`` need to know of the dtype that comes out."""
+        raise NotImplementedError
+
+    def read(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        return self.numbers[DTYPES.index(dtype)].unbind()
 
 
 def _short(dtype: torch.dtype) -> str:
@@ -65,7 +100,7 @@ class StrictShrink(Strict):
     shrinks = True
 
     def __init__(self, P: Polyhedron, view: View, factory: Factory) -> None:
-        super().__init__(factory)
+        super().__init__(P, view, factory)
         numbers, base = np.arange(len(P.rows)), view.base
         slack = slack_below(P, numbers, base)
         refuse_thin(P, numbers, slack)
@@ -75,37 +110,45 @@ class StrictShrink(Strict):
         self.at_base = float((matrix @ np.abs(base) / slack).max())  # max |a|·|q| / σ
         self.entries = int(np.diff(matrix.indptr).max())
         self.largest = float(np.abs(base).max())
+        self.keep_numbers()
 
     def loss(self, dtype: torch.dtype) -> float:
         u = roundoff(dtype)
         return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS
 
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
+        return [margin, 1.0 - self.loss(dtype), _limit(dtype)]
+
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         if not how.shrinking:
             return None
-        margin = (gamma(self.entries) + roundoff(how.dtype)) * self.steepest
-        gauge, limit = self.gauge(y), _limit(how.dtype)
-        bound = strict_factor(gauge, y.abs().amax(-1), margin, self.loss(how.dtype), limit)
+        gauge = self.gauge(y)
+        bound = strict_factor(gauge, y.abs().amax(-1), *self.read(how.dtype))
         return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
 
 
 class StrictReach(Strict):
     """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
 
-    def __init__(self, base: Array, factory: Factory) -> None:
-        super().__init__(factory)
-        self.largest = float(np.abs(base).max())
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        self.largest = 0.0 if view is None else float(np.abs(view.base).max())
+        self.keep_numbers()
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        return [_limit(dtype)]
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        limit = _limit(how.dtype)
-        return limit / y.abs().amax(-1).clamp_min(limit)
+        (limit,) = self.read(how.dtype)
+        return limit / torch.maximum(y.abs().amax(-1), limit)
 
 
 class Finishing(Strict):
     """A strict closing that moves the point that an ordinary one left inside up to rounding."""
 
     def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(factory)
+        super().__init__(P, view, factory)
         self.before = ordinary(P, view, factory)
         self.shrinks = self.before.shrinks
 
@@ -138,7 +181,7 @@ class StrictPull(Finishing):
         loose = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
         if not self.conic:
             direction = interior_ray(P)
-        self.follows = self.conic or direction is not None
+        self.moving = self.conic or direction is not None
         self.largest = 0.0 if self.conic else size
         self.reach = size if self.conic and len(loose) else np.inf  # the largest s
         along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
@@ -153,6 +196,7 @@ class StrictPull(Finishing):
         if len(loose):
             self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
             self.share = self._rounding_share(P, loose, point, direction)
+        self.keep_numbers()
 
     def _least_slack(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
         """What is left at the base point for every s: the slack is linear in s."""
@@ -189,25 +233,28 @@ class StrictPull(Finishing):
         u, tiny = roundoff(dtype), torch.finfo(dtype).tiny
         return 2 * u * max(self.tight_steepest, self.share + self.loose_steepest * tiny)
 
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        margin, limit, tiny = gamma(self.entries) + 3 * roundoff(dtype), _limit(dtype), torch.finfo(dtype).tiny
+        constant = margin * self.loose_steepest * (self.largest + tiny) + 8 * EPS * self.offset
+        slopes = [margin * self.loose_steepest, margin * self.tight_steepest]
+        return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
+
     def finish(self, x: Tensor, how: How) -> Tensor:
-        dtype = how.dtype
-        limit, tiny = _limit(dtype), torch.finfo(dtype).tiny
-        margin = gamma(self.entries) + 3 * roundoff(dtype)
+        loose_slope, tight_slope, constant, kept, tiny, reach, limit = self.read(how.dtype)
         size = x.abs().amax(-1)
-        scale = size.clamp(tiny, min(self.reach, limit)) if self.follows else torch.zeros_like(size)
-        farthest = size + scale + (self.largest + tiny)  # bounds x, the base point and their difference
+        scale = size.clamp(tiny, reach) if self.moving else torch.zeros_like(size)
+        farthest = size + scale  # with the size of the start, it bounds x, the base point and their difference
         excess = torch.full_like(size, -1.0)
         if self.loose is not None and how.shrinking:
-            excess = self.loose(x) + margin * self.loose_steepest * farthest + 8 * EPS * self.offset
+            excess = self.loose(x) + loose_slope * farthest + constant
             excess = excess if self.conic else excess / (1.0 + scale)
         if self.tight is not None:
-            over = (self.tight(x) + margin * self.tight_steepest * (size + scale)) / scale
-            excess = torch.maximum(excess, over)
-        base = torch.addcmul(self.start, scale.unsqueeze(-1), self.along) if self.follows else self.start
-        inside = pull(x, base, (excess + 8 * EPS) / (1 - self.loss(dtype)), limit)
+            excess = torch.maximum(excess, (self.tight(x) + tight_slope * farthest) / scale)
+        base = torch.addcmul(self.start, scale.unsqueeze(-1), self.along) if self.moving else self.start
+        inside = pull(x, base, (excess + 8 * EPS) / kept, limit)
         if self.conic:  # 0 is in the set
             inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
-        return inside.to(dtype)
+        return inside.to(how.dtype)
 
 
 def interior_ray(P: Polyhedron) -> Array | None:
@@ -243,19 +290,23 @@ class StrictInterval(Finishing):
 
     def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
         super().__init__(P, view, factory)
-        low, high = exact_interval(P)
-        self.limits = {dtype: (_inwards(low, dtype, up=True), _inwards(high, dtype, up=False)) for dtype in DTYPES}
-        self.stated = f"[{'-inf' if low is None else float(low)}, {'inf' if high is None else float(high)}]"
+        self.low, self.high = exact_interval(P)
+        self.keep_numbers()
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        return [_inwards(self.low, dtype, up=True), _inwards(self.high, dtype, up=False)]
 
     def check(self, dtype: torch.dtype) -> None:
-        low, high = self.limits[dtype]
+        low, high = self.numbers_of(dtype)
         if not low <= high:
-            raise RayhullError(f"strict=True: no {_short(dtype)} number lies in {self.stated}: use a wider dtype.")
+            ends = [math.inf if end is None else float(end) for end in (self.low, self.high)]
+            stated = f"[{-ends[0] if self.low is None else ends[0]}, {ends[1]}]"
+            raise RayhullError(f"strict=True: no {_short(dtype)} number lies in {stated}: use a wider dtype.")
 
     def finish(self, x: Tensor, how: How) -> Tensor:
         if self.shrinks and not how.shrinking:
             return x.to(how.dtype)
-        low, high = self.limits[how.dtype]
+        low, high = self.read(how.dtype)
         return x.clamp(low, high).to(how.dtype)
 
 
@@ -287,7 +338,7 @@ def _inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
 def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
     """The strict closing of a block; a set whose interior is empty for another reason than equalities is refused."""
     if not len(P.rows):
-        return StrictReach(np.zeros(P.dim) if view is None else view.base, factory)
+        return StrictReach(P, view, factory)
     if P.dim == 1:
         return StrictInterval(P, view, factory)
     hidden = np.flatnonzero(P.centre.implicit)
