@@ -23,7 +23,7 @@ def tolerance(P: rh.Polyhedron, x: torch.Tensor, c: torch.Tensor) -> float:
     rows = [r for r in (P.rows, P.equality_rows) if len(r)]
     steepest = max((float(abs(r.matrix).sum(1).max()) for r in rows), default=0.0)
     offset = max((float(np.abs(r.rhs).max()) for r in rows), default=0.0)
-    size = max(float(x.abs().max()), float(c.abs().max()))
+    size = max(float(x.detach().abs().max()), float(c.detach().abs().max()))
     return 32 * torch.finfo(x.dtype).eps * (steepest * size + offset)
 
 
@@ -134,7 +134,7 @@ def test_the_checkerboard_takes_one_coefficient_a_pixel_and_the_paper_twice_as_m
     assert rh.Constrained(10, P).linear.out_features == 784
     paper = rh.paper_layer(784, P)
     assert paper.linear.out_features == 1552
-    assert float(paper.linear.weight.abs().max()) <= 1 / 784
+    assert float(paper.linear.weight.detach().abs().max()) <= 1 / 784
     assert not paper.linear.bias.any()
     with torch.no_grad():
         paper.linear.weight.mul_(100)

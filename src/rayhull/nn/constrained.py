@@ -140,7 +140,7 @@ class Constrained(nn.Module):
     def _not_finite(self, features: Tensor) -> Tensor:
         """0, or NaN where a feature of the sample or any weight is not finite. Shape: (\\*, 1)"""
         weights = [*self.parameters(), *self._statistics()]
-        ends = torch.stack([torch.stack(torch.aminmax(w.detach())) for w in weights])  # NaN is its own largest number
+        ends = torch.stack([end for w in weights for end in (w.detach().amin(), w.detach().amax())])  # NaN stays NaN
         return (features * 0.0).sum(-1, keepdim=True) + (ends * 0.0).sum()
 
     def _statistics(self) -> list[Tensor]:

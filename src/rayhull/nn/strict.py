@@ -47,7 +47,7 @@ class Strict(Closing):
         self.has_equalities = equal.shape[1] > 0
         if self.has_equalities:
             self.constant("equal", equal)
-            self.constant("hull", centre(P).point if view is None else np.zeros(P.dim))
+            self.constant("hull", P.centre.point if view is None else np.zeros(P.dim))
 
     def loss(self, dtype: torch.dtype) -> float:
         """The share of the slack at the base point that rounding takes."""
