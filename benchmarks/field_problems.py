@@ -1,0 +1,342 @@
+"""The problems that papers of this field report on, rebuilt from their public definitions.
+
+DC3 (Donti, Rolnick, Kolter 2021), HardNet (Min, Azizan 2024) and Pi-net (2026) draw their data with a fixed seed, so the
+same draws give the published numbers: :func:`fingerprint` proves it. Every problem answers the same questions:
+inputs of each split, what the network sees, the set of each sample, and the loss of an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import rayhull as rh
+
+Policy = Callable[[Tensor], Tensor]  # inputs (n, k) → answers (n, d)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldProblem:
+    """One benchmark.
+
+    ``sides`` gives what depends on the sample (``b_eq``, ``A``, ...) in the words of ``rayhull.Constrained``;
+    ``loss`` takes the whole network, because safe control is judged over an episode.
+    """
+
+    name: str
+    P: rh.Polyhedron
+    splits: dict[str, Tensor]
+    sides: Callable[[Tensor], dict[str, Tensor]]
+    loss: Callable[[Policy, Tensor], Tensor]
+    features: Callable[[Tensor], Tensor]
+    width: int  # how many features
+    varies: dict[str, Any] = field(default_factory=dict)  # ranges of the sides, where they are known
+    normalise: bool = False  # BatchNorm and Dropout behind each hidden layer, as DC3's network has
+    optimum: Callable[[Tensor], Tensor] | None = None  # the best loss of each sample, where it can be had
+
+
+def fingerprint(*arrays: np.ndarray[Any, Any]) -> str:
+    """Twelve digits of a digest of the numbers, to six decimals."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.round(np.asarray(array, float), 6).tobytes())
+    return digest.hexdigest()[:12]
+
+
+# -- quadratic programs with a right-hand side of the sample -----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """min ½ yᵀQy + pᵀ f(y) over C y = x, G y <= h; Q diagonal, f the identity or the sine. x is the input."""
+
+    Q: np.ndarray[Any, Any]  # (d,) the diagonal
+    p: np.ndarray[Any, Any]  # (d,)
+    C: np.ndarray[Any, Any]  # (m_eq, d)
+    G: np.ndarray[Any, Any]  # (m, d)
+    h: np.ndarray[Any, Any]  # (m,)
+    X: np.ndarray[Any, Any]  # (n, m_eq)
+
+
+def dc3_data(equalities: int = 50, inequalities: int = 50) -> Quadratic:
+    """DC3's draws: Q, p, equalities, inputs, inequalities, in this order."""
+    random = np.random.RandomState(17)
+    Q, p = random.random_sample(100), random.random_sample(100)
+    C = random.normal(size=(equalities, 100))
+    X = random.uniform(-1, 1, (10_000, equalities))
+    G = random.normal(size=(inequalities, 100))
+    return Quadratic(Q, p, C, G, np.abs(G @ np.linalg.pinv(C)).sum(1), X)
+
+
+def hardnet_data() -> Quadratic:
+    """HardNet's draws of the same kind: inequalities before equalities, inputs last."""
+    random = np.random.RandomState(17)
+    Q, p = random.random_sample(100), random.random_sample(100)
+    G, C = random.normal(size=(50, 100)), random.normal(size=(50, 100))
+    X = random.uniform(-1, 1, (10_000, 50))
+    return Quadratic(Q, p, C, G, np.abs(G @ np.linalg.pinv(C)).sum(1), X)
+
+
+def quadratic_problem(name: str, data: Quadratic, *, convex: bool, test_from: int = 9167) -> FieldProblem:
+    """The problem as it is trained: the objective is the loss, there are no labels."""
+    P = rh.Polyhedron(data.G, data.h, data.C, np.zeros(len(data.C)))
+    Q, p = torch.as_tensor(data.Q), torch.as_tensor(data.p)
+
+    def objective(y: Tensor) -> Tensor:
+        return (0.5 * Q * y * y + p * (y if convex else y.sin())).sum(-1)
+
+    def optimum(x: Tensor) -> Tensor:
+        return objective(_minimise(P, Q, p, x, convex))
+
+    X = torch.as_tensor(data.X)
+    return FieldProblem(
+        name,
+        P,
+        {"train": X[:8334], "valid": X[8334 : min(9167, test_from)], "test": X[test_from:]},
+        sides=lambda x: {"b_eq": x},
+        loss=lambda policy, x: objective(policy(x)),
+        features=lambda x: x,
+        width=X.shape[1],
+        varies={"b_eq": (-1.0, 1.0)},
+        normalise=True,
+        optimum=optimum,
+    )
+
+
+def _minimise(P: rh.Polyhedron, Q: Tensor, p: Tensor, x: Tensor, convex: bool) -> Tensor:
+    """The minimiser for each right-hand side x; for the sine a local one, reached from the convex problem's.
+
+    A separable quadratic over the set is a weighted nearest point. p sin(y) lies below its tangent plus p/2 of the
+    squared step (p >= 0), so that each weighted nearest point of that bound lowers the objective.
+    """
+    near = rh.Projection(P, weights=Q.numpy())
+    y = near((-p / Q).expand(len(x), -1), b_eq=x)
+    if convex:
+        return y
+    step = rh.Projection(P, weights=(Q + p).numpy())
+    for _ in range(200):
+        y = step((p * (y - y.cos())) / (Q + p), b_eq=x)
+    return y
+
+
+# -- piecewise constraints: one row whose sign and offset follow the input ---------------------------------------------
+
+
+def piecewise_problem() -> FieldProblem:
+    """HardNet's "pwc": 50 labelled points, a bound from below or above on each of four pieces of the line."""
+    X = torch.as_tensor(np.random.RandomState(17).uniform(-1.2, 1.2, (50, 1)))
+    grid = torch.linspace(-2, 2, 401, dtype=torch.float64)[:, None]
+
+    def sides(x: Tensor) -> dict[str, Tensor]:
+        sign = torch.where((x <= -1) | ((x > 0) & (x <= 1)), -1.0, 1.0).to(x)
+        offset = _pieces(
+            x, -5 * (math.pi * (x + 1) / 2).sin() ** 2, 0 * x, (9 * (x - 2 / 3) ** 2 - 4) * x, 7.5 - 4.5 * x
+        )
+        return {"A": sign[:, None, :], "b": offset}
+
+    def target(x: Tensor) -> Tensor:
+        return _pieces(x, -5 * (math.pi * (x + 1) / 2).sin(), 0 * x, 4 - 9 * (x - 2 / 3) ** 2, 8 - 5 * x)
+
+    return FieldProblem(
+        "pwc",
+        rh.Polyhedron([[1.0]], [0.0]),
+        {"train": X, "valid": grid, "test": grid},
+        sides=sides,
+        loss=lambda policy, x: (policy(x) - target(x)).square().sum(-1),
+        features=lambda x: x,
+        width=1,
+    )
+
+
+def _pieces(x: Tensor, first: Tensor, second: Tensor, third: Tensor, fourth: Tensor) -> Tensor:
+    """One of four values: x <= -1, x <= 0, x <= 1, beyond."""
+    return torch.where(x <= -1, first, torch.where(x <= 0, second, torch.where(x <= 1, third, fourth)))
+
+
+# -- safe control: rows that follow the state ---------------------------------------------------------------------------
+
+OBSTACLES = ((-2.25, 0.5, 0.5, 0.75), (-0.8, 0.0, 0.5, 0.5))  # centre and radii of two ellipses
+LENGTH, KAPPA, ALPHA, STEPS, DT, CONTROL_LIMIT = 0.1, 10.0, 20.0, 50, 0.02, 100.0
+COST_CAP = 20_000.0  # a training episode stops counting once it costs as much
+STATE_COST = torch.tensor([100.0, 100.0, 0.0, 0.1, 0.1], dtype=torch.float64)
+CONTROL_COST = 0.1
+
+
+def control_problem(count: int = 1000) -> FieldProblem:
+    """HardNet's "cbf": a unicycle drives to the origin past two obstacles; barrier rows A(s) u <= b(s) in R²."""
+    X = _initial_states(count)
+    first, last = int(count * (1 - 2 * 0.0833)), int(count * (1 - 0.0833))
+    return FieldProblem(
+        "cbf",
+        rh.Polyhedron(np.eye(2), np.ones(2)),
+        {"train": X[:first], "valid": X[first:last], "test": X[last:]},
+        sides=barrier_rows,
+        loss=lambda policy, x: episode_cost(policy, x, COST_CAP),
+        features=lambda s: torch.cat([s[:, :2], s[:, 2:3].cos(), s[:, 2:3].sin(), s[:, 3:]], 1),
+        width=6,
+    )
+
+
+def _initial_states(count: int) -> Tensor:
+    random = np.random.RandomState(17)
+    low, high = np.array([-4.0, 0.0, -np.pi / 4, 0.0, 0.0]), np.array([-3.5, 0.5, -np.pi / 8, 0.0, 0.0])
+
+    def draw(n: int) -> np.ndarray[Any, Any]:
+        share = random.rand(n, 5)
+        return share * low + (1 - share) * high
+
+    X, unsafe = draw(count), np.arange(count)
+    while len(unsafe):
+        heights = torch.stack([barrier(torch.as_tensor(X[unsafe]), o)[0] for o in OBSTACLES])
+        unsafe = unsafe[(heights < 0).any(0).numpy()]
+        X[unsafe] = draw(len(unsafe))
+    return torch.as_tensor(X)
+
+
+def barrier(s: Tensor, obstacle: tuple[float, float, float, float]) -> tuple[Tensor, Tensor]:
+    """The higher-order barrier h(s) of an ellipse and its gradient. Shape: (n, 5) → (n,), (n, 5)."""
+    cx, cy, rx, ry = obstacle
+    px, py, theta, v, w = s.unbind(1)
+    cos, sin = theta.cos(), theta.sin()
+    dx, dy = px + LENGTH * cos - cx, py + LENGTH * sin - cy
+    dx_dot, dy_dot = v * cos - LENGTH * sin * w, v * sin + LENGTH * cos * w
+    ix, iy = 2 / rx**2, 2 / ry**2
+    height = ix * dx * dx_dot + iy * dy * dy_dot + KAPPA * (dx**2 * ix / 2 + dy**2 * iy / 2 - 1)
+    turn = -ix * (LENGTH * sin * dx_dot + dx * dy_dot) + iy * (LENGTH * cos * dy_dot + dy * dx_dot)
+    turn = turn + KAPPA * LENGTH * (iy * dy * cos - ix * dx * sin)
+    gradient = [
+        *(ix * (dx_dot + KAPPA * dx), iy * (dy_dot + KAPPA * dy), turn),
+        *(ix * dx * cos + iy * dy * sin, LENGTH * (iy * dy * cos - ix * dx * sin)),
+    ]
+    return height, torch.stack(gradient, 1)
+
+
+def barrier_rows(s: Tensor) -> dict[str, Tensor]:
+    """∇h·(f + g (u0 + u)) >= -α h for each obstacle, as rows for the correction u of the nominal control u0."""
+    heights, gradients = zip(*(barrier(s, o) for o in OBSTACLES), strict=True)
+    slope = torch.stack(gradients, 1)  # (n, 2, 5)
+    A = -slope[:, :, 3:]
+    drift = (slope @ _drift(s)[:, :, None])[:, :, 0]
+    b = drift - (A @ nominal_control(s)[:, :, None])[:, :, 0] + ALPHA * torch.stack(heights, 1)
+    return {"A": A, "b": b}
+
+
+def _drift(s: Tensor) -> Tensor:
+    theta, v, w = s[:, 2], s[:, 3], s[:, 4]
+    zero = torch.zeros_like(v)
+    return torch.stack([v * theta.cos(), v * theta.sin(), w, zero, zero], 1)
+
+
+def nominal_control(s: Tensor) -> Tensor:
+    """A controller that drives straight to the origin."""
+    px, py, theta, v, w = s.unbind(1)
+    distance = (px**2 + py**2).sqrt()
+    turn = 10 * (px * theta.sin() - py * theta.cos()) / (distance + 1e-5)
+    speed = (10 * distance * (-px * theta.cos() - py * theta.sin())).clamp(-5, 5)
+    return torch.stack([5 * (speed - v), 5 * (turn - w)], 1)
+
+
+def episode_cost(policy: Policy, s: Tensor, cap: float = math.inf) -> Tensor:
+    """The cost of an episode of each sample; ``cap`` ends the counting, as in the published training."""
+    total = torch.zeros(len(s), dtype=s.dtype)
+    counting = torch.ones(len(s), dtype=torch.bool)
+    for _ in range(STEPS):
+        s, cost = _advance(policy, s)
+        total = torch.where(counting, total + cost, total)
+        counting = total.detach() < cap
+        if not counting.any():
+            break
+    return total
+
+
+def _advance(policy: Policy, s: Tensor) -> tuple[Tensor, Tensor]:
+    """One time step, cut into smaller ones where the control is large."""
+    left, cost = torch.full((len(s),), DT, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype)
+    while (left > 0).any():
+        u = policy(s)
+        whole = nominal_control(s) + u
+        with torch.no_grad():
+            step = torch.minimum((DT * CONTROL_LIMIT / whole.abs()).amin(1), left)
+        rate = _drift(s) + torch.cat([torch.zeros_like(s[:, :3]), whole], 1)
+        cost = cost + step * ((STATE_COST * s * s).sum(1) + CONTROL_COST * (whole * whole).sum(1))
+        s, left = s + step[:, None] * rate, left - step
+    return s, cost
+
+
+def episode_violation(policy: Policy, s: Tensor) -> Tensor:
+    """The largest amount by which a barrier row was broken in an episode, for each sample."""
+    worst = torch.zeros(len(s), dtype=s.dtype)
+
+    def watched(state: Tensor) -> Tensor:
+        u = policy(state)
+        rows = barrier_rows(state)
+        over = ((rows["A"] @ u[:, :, None])[:, :, 0] - rows["b"]).amax(1)
+        worst.copy_(torch.maximum(worst, over.clamp_min(0)))
+        return u
+
+    with torch.no_grad():
+        episode_cost(watched, s)
+    return worst
+
+
+# -- model predictive control: a plan of twenty steps ---------------------------------------------------------------------
+
+
+def control_plan_problem(count: int = 10_000, horizon: int = 20) -> FieldProblem:
+    """Pi-net's toy MPC: x_{k+1} = x_k + u_k in the plane, |x| <= 10, |u| <= 1, from a given x_0 towards (3, -12)."""
+    states, inputs = 2 * (horizon + 1), 2 * horizon
+    move = np.eye(horizon + 1) - np.eye(horizon + 1, k=-1)
+    steer = np.eye(horizon + 1, k=-1)[:, :-1]
+    A_eq = np.kron(np.concatenate([move, -steer], 1), np.eye(2))
+    bound = np.concatenate([np.full(states, 10.0), np.full(inputs, 1.0)])
+    P = rh.Polyhedron(A_eq=A_eq, b_eq=np.zeros(states), lower=-bound, upper=bound)
+    aim = torch.as_tensor(np.concatenate([np.tile([3.0, -12.0], horizon + 1), np.zeros(inputs)]))
+    X = torch.as_tensor(np.random.RandomState(42).uniform(-10, 10, (count, 2)))
+
+    def sides(x: Tensor) -> dict[str, Tensor]:
+        return {"b_eq": torch.cat([x, x.new_zeros(len(x), states - 2)], 1)}
+
+    def cost(y: Tensor) -> Tensor:
+        return (y - aim).square().sum(-1)
+
+    low = np.concatenate([[-10.0, -10.0], np.zeros(states - 2)])
+    return FieldProblem(
+        "toy MPC",
+        P,
+        {
+            "train": X[: int(0.8 * count)],
+            "valid": X[int(0.8 * count) : int(0.9 * count)],
+            "test": X[int(0.9 * count) :],
+        },
+        sides=sides,
+        loss=lambda policy, x: cost(policy(x)),
+        features=lambda x: x / 10,
+        width=2,
+        varies={"b_eq": (low, -low)},
+        optimum=lambda x: cost(rh.project(P, aim.expand(len(x), -1), **sides(x))),
+    )
+
+
+def field_problems() -> dict[str, Callable[[], FieldProblem]]:
+    """Every problem by name, made when asked for."""
+    return {
+        "DC3 convex": lambda: quadratic_problem("DC3 convex", dc3_data(), convex=True),
+        "DC3 nonconvex": lambda: quadratic_problem("DC3 nonconvex", dc3_data(), convex=False),
+        "Pi-net's split, convex": lambda: quadratic_problem(
+            "Pi-net's split, convex", dc3_data(), convex=True, test_from=8976
+        ),
+        "Pi-net's split, nonconvex": lambda: quadratic_problem(
+            "Pi-net's split, nonconvex", dc3_data(), convex=False, test_from=8976
+        ),
+        "HardNet opt": lambda: quadratic_problem("HardNet opt", hardnet_data(), convex=False),
+        "HardNet pwc": piecewise_problem,
+        "HardNet cbf": control_problem,
+        "toy MPC": control_plan_problem,
+    }
