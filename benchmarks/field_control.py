@@ -1,0 +1,126 @@
+"""HardNet's safe control: a unicycle that drives to the origin past two obstacles, under control barrier rows.
+
+The state is (x, y, angle, speed, turn rate), the control (acceleration, turn acceleration). A network corrects a nominal
+controller; each obstacle is one row A(s) u <= b(s) on the correction u.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Policy = Callable[[Tensor], Tensor]  # states (n, 5) → corrections (n, 2)
+
+OBSTACLES = ((-2.25, 0.5, 0.5, 0.75), (-0.8, 0.0, 0.5, 0.5))  # centre and radii of two ellipses
+LENGTH, KAPPA, ALPHA, STEPS, DT, CONTROL_LIMIT = 0.1, 10.0, 20.0, 50, 0.02, 100.0
+COST_CAP = 20_000.0  # a training episode stops counting once it costs as much
+STATE_COST = torch.tensor([100.0, 100.0, 0.0, 0.1, 0.1], dtype=torch.float64)
+CONTROL_COST = 0.1
+
+
+def initial_states(count: int) -> Tensor:
+    """States near the start, those inside an obstacle drawn anew. Shape: (count, 5)."""
+    random = np.random.RandomState(17)
+    low, high = np.array([-4.0, 0.0, -np.pi / 4, 0.0, 0.0]), np.array([-3.5, 0.5, -np.pi / 8, 0.0, 0.0])
+
+    def draw(n: int) -> np.ndarray[Any, Any]:
+        share = random.rand(n, 5)
+        return share * low + (1 - share) * high
+
+    X, unsafe = draw(count), np.arange(count)
+    while len(unsafe):
+        heights = torch.stack([barrier(torch.as_tensor(X[unsafe]), o)[0] for o in OBSTACLES])
+        unsafe = unsafe[(heights < 0).any(0).numpy()]
+        X[unsafe] = draw(len(unsafe))
+    return torch.as_tensor(X)
+
+
+def barrier(s: Tensor, obstacle: tuple[float, float, float, float]) -> tuple[Tensor, Tensor]:
+    """The higher-order barrier h(s) of an ellipse and its gradient. Shape: (n, 5) → (n,), (n, 5)."""
+    cx, cy, rx, ry = obstacle
+    px, py, theta, v, w = s.unbind(1)
+    cos, sin = theta.cos(), theta.sin()
+    dx, dy = px + LENGTH * cos - cx, py + LENGTH * sin - cy
+    dx_dot, dy_dot = v * cos - LENGTH * sin * w, v * sin + LENGTH * cos * w
+    ix, iy = 2 / rx**2, 2 / ry**2
+    height = ix * dx * dx_dot + iy * dy * dy_dot + KAPPA * (dx**2 * ix / 2 + dy**2 * iy / 2 - 1)
+    turn = -ix * (LENGTH * sin * dx_dot + dx * dy_dot) + iy * (LENGTH * cos * dy_dot + dy * dx_dot)
+    turn = turn + KAPPA * LENGTH * (iy * dy * cos - ix * dx * sin)
+    gradient = [
+        *(ix * (dx_dot + KAPPA * dx), iy * (dy_dot + KAPPA * dy), turn),
+        *(ix * dx * cos + iy * dy * sin, LENGTH * (iy * dy * cos - ix * dx * sin)),
+    ]
+    return height, torch.stack(gradient, 1)
+
+
+def barrier_rows(s: Tensor) -> dict[str, Tensor]:
+    """∇h·(f + g (u0 + u)) >= -α h for each obstacle, as rows for the correction u of the nominal control u0."""
+    heights, gradients = zip(*(barrier(s, o) for o in OBSTACLES), strict=True)
+    slope = torch.stack(gradients, 1)  # (n, 2, 5)
+    A = -slope[:, :, 3:]
+    drift = (slope @ _drift(s)[:, :, None])[:, :, 0]
+    b = drift - (A @ nominal_control(s)[:, :, None])[:, :, 0] + ALPHA * torch.stack(heights, 1)
+    return {"A": A, "b": b}
+
+
+def _drift(s: Tensor) -> Tensor:
+    theta, v, w = s[:, 2], s[:, 3], s[:, 4]
+    zero = torch.zeros_like(v)
+    return torch.stack([v * theta.cos(), v * theta.sin(), w, zero, zero], 1)
+
+
+def nominal_control(s: Tensor) -> Tensor:
+    """A controller that drives straight to the origin."""
+    px, py, theta, v, w = s.unbind(1)
+    distance = (px**2 + py**2).sqrt()
+    turn = 10 * (px * theta.sin() - py * theta.cos()) / (distance + 1e-5)
+    speed = (10 * distance * (-px * theta.cos() - py * theta.sin())).clamp(-5, 5)
+    return torch.stack([5 * (speed - v), 5 * (turn - w)], 1)
+
+
+def episode_cost(policy: Policy, s: Tensor, cap: float = math.inf) -> Tensor:
+    """The cost of an episode of each sample; ``cap`` ends the counting, as in the published training."""
+    total = torch.zeros(len(s), dtype=s.dtype)
+    counting = torch.ones(len(s), dtype=torch.bool)
+    for _ in range(STEPS):
+        s, cost = _advance(policy, s)
+        total = torch.where(counting, total + cost, total)
+        counting = total.detach() < cap
+        if not counting.any():
+            break
+    return total
+
+
+def _advance(policy: Policy, s: Tensor) -> tuple[Tensor, Tensor]:
+    """One time step, cut into smaller ones where the control is large."""
+    left, cost = torch.full((len(s),), DT, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype)
+    while (left > 0).any():
+        u = policy(s)
+        whole = nominal_control(s) + u
+        with torch.no_grad():
+            step = torch.minimum((DT * CONTROL_LIMIT / whole.abs()).amin(1), left)
+        rate = _drift(s) + torch.cat([torch.zeros_like(s[:, :3]), whole], 1)
+        cost = cost + step * ((STATE_COST * s * s).sum(1) + CONTROL_COST * (whole * whole).sum(1))
+        s, left = s + step[:, None] * rate, left - step
+    return s, cost
+
+
+def episode_violation(policy: Policy, s: Tensor) -> Tensor:
+    """The largest amount by which a barrier row was broken in an episode, for each sample."""
+    worst = torch.zeros(len(s), dtype=s.dtype)
+
+    def watched(state: Tensor) -> Tensor:
+        u = policy(state)
+        rows = barrier_rows(state)
+        over = ((rows["A"] @ u[:, :, None])[:, :, 0] - rows["b"]).amax(1)
+        worst.copy_(torch.maximum(worst, over.clamp_min(0)))
+        return u
+
+    with torch.no_grad():
+        episode_cost(watched, s)
+    return worst
