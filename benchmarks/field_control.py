@@ -1,7 +1,7 @@
 """HardNet's safe control: a unicycle that drives to the origin past two obstacles, under control barrier rows.
 
-The state is (x, y, angle, speed, turn rate), the control (acceleration, turn acceleration). A network corrects a nominal
-controller; each obstacle is one row A(s) u <= b(s) on the correction u.
+The state is (x, y, angle, speed, turn rate), the control (acceleration, turn acceleration). A network corrects a
+nominal controller; each obstacle is one row A(s) u <= b(s) on the correction u.
 """
 
 from __future__ import annotations
