@@ -99,17 +99,25 @@ def train(problem: FieldProblem, method: str, seed: int, epochs: int, rate: floa
     for _ in range(epochs):
         for batch in torch.randperm(len(x)).split(200):
             optimizer.zero_grad()
-            (problem.loss(network, x[batch]).mean() + _penalty(network, x[batch])).backward()
+            soft_loss(problem, network, x[batch]).backward()
             optimizer.step()
         schedule.step()
     return network.eval(), time.perf_counter() - begin
 
 
-def _penalty(network: Network, x: Tensor) -> Tensor:
-    head = network.head
+def soft_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
+    """The loss, and for the heads that ask for it the squared violation of every answer on the way."""
+    head, answers = network.head, []
+
+    def policy(inputs: Tensor) -> Tensor:
+        answers.append((inputs, network(inputs)))
+        return answers[-1][1]
+
+    loss = problem.loss(policy, x).mean()
     if not isinstance(head, Head) or not head.soft:
-        return torch.zeros((), dtype=x.dtype)
-    return head.soft * head.excess(network(x), network.problem.sides(x)).square().sum(-1).mean()
+        return loss
+    excess = [head.excess(y, problem.sides(inputs)).square().sum(-1).mean() for inputs, y in answers]
+    return loss + head.soft * torch.stack(excess).mean()
 
 
 @torch.no_grad()
