@@ -2,8 +2,8 @@
 A calibration curve that rises
 ==============================
 
-A classifier's scores are turned into probabilities by a curve on a grid of 20 points. A higher score must never mean a
-lower probability, and a probability lies between 0 and 1: both hold by construction.
+A classifier's scores are turned into probabilities by a curve on a grid of 20 points. A higher score must never mean
+a lower probability, and a probability lies between 0 and 1: both hold by construction.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ torch.manual_seed(0)
 X, y = load_breast_cancer(return_X_y=True)
 X_fit, X_rest, y_fit, y_rest = train_test_split(X[:, :4], y, test_size=0.6, random_state=0)
 X_cal, X_test, y_cal, y_test = train_test_split(X_rest, y_rest, test_size=0.5, random_state=0)
-scores = LogisticRegression(C=100, max_iter=5000).fit(X_fit[::8], y_fit[::8]).decision_function  # few data: overconfident
+scores = LogisticRegression(C=100, max_iter=5000).fit(X_fit[::8], y_fit[::8]).decision_function
 
 # %%
 # The curve is a point of the set "20 rising numbers between 0 and 1", interpolated between the points of the grid.

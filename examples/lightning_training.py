@@ -2,8 +2,8 @@
 Training with Lightning
 =======================
 
-A constrained layer is an ordinary module: it trains, is checkpointed and restored like any other. Here the composition of
-mixtures (non-negative parts that add up to 1, none above one half) is learned from spectra.
+A constrained layer is an ordinary module: it trains, is checkpointed and restored like any other. Here the
+composition of mixtures (non-negative parts that add up to 1, none above one half) is learned from spectra.
 """
 
 import logging

@@ -2,8 +2,8 @@
 To ONNX and back
 ================
 
-Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. With ``strict=True`` the floats that come out of
-the runtime obey the rules in exact arithmetic, as they do in PyTorch.
+Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. With ``strict=True`` the floats that come
+out of the runtime obey the rules in exact arithmetic, as they do in PyTorch.
 """
 
 import io

@@ -2,8 +2,8 @@
 A portfolio with caps
 =====================
 
-Weights add up to 1, none is short, no asset takes more than a tenth, no sector more than a third. A network that reads
-signals proposes portfolios; every one of them obeys the mandate.
+Weights add up to 1, none is short, no asset takes more than a tenth, no sector more than a third. A network that
+reads signals proposes portfolios; every one of them obeys the mandate.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,12 @@ assets, sectors = 30, 5
 sector = np.arange(assets) % sectors
 membership = (sector == np.arange(sectors)[:, None]).astype(int)  # (5, 30)
 
-P = rh.simplex(assets) & rh.box(0, 0.1) & rh.Polyhedron(
-    3 * membership, np.ones(sectors, int), shape=(assets,), names=[f"sector {s}" for s in range(sectors)]
+P = (
+    rh.simplex(assets)
+    & rh.box(0, 0.1)
+    & rh.Polyhedron(
+        3 * membership, np.ones(sectors, int), shape=(assets,), names=[f"sector {s}" for s in range(sectors)]
+    )
 )
 print(P.describe())
 
@@ -36,7 +40,7 @@ def utility(weights: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
 
 model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), rh.Constrained(64, P))
 optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-for step in range(600):
+for _ in range(600):
     pick = torch.randint(0, 3000, (256,))
     optimizer.zero_grad()
     (-utility(model(signal[pick]), returns[pick])).backward()

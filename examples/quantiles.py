@@ -2,8 +2,8 @@
 Quantiles that do not cross
 ===========================
 
-Engel's households: income and food expenditure of 235 Belgian families (1857). One network predicts nine quantiles of the
-expenditure; the layer keeps them in order, also far beyond the data, where free quantiles cross.
+Engel's households: income and food expenditure of 235 Belgian families (1857). One network predicts nine quantiles of
+the expenditure; the layer keeps them in order, also far beyond the data, where free quantiles cross.
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ def train(head: torch.nn.Module) -> torch.nn.Module:
 
 
 # %%
-# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9]. ``strict=True`` makes it hold for the floats themselves.
+# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9], with ``strict=True`` for the floats themselves.
 P = rh.monotone(9)
 ordered = train(rh.Constrained(64, P, strict=True))
 free = train(torch.nn.Linear(64, 9))

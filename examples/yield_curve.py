@@ -2,8 +2,8 @@
 A discount curve without arbitrage
 ==================================
 
-Discount factors fall with maturity (rates are not negative) and never below 0. A network predicts tomorrow's curve from
-today's short and long rate; every curve it draws is one that could be traded.
+Discount factors fall with maturity (rates are not negative) and never below 0. A network predicts tomorrow's curve
+from today's short and long rate; every curve it draws is one that could be traded.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
+    from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.centre import Centre
 
@@ -252,6 +253,12 @@ class Polyhedron:
         from rayhull.sets.centre import centre
 
         return centre(self)
+
+    def base_rule(self, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
+        """A base point x0(θ) = K θ + k that is inside for every value of the sides that vary: :class:`BaseRule`."""
+        from rayhull.sets.base_rule import base_rule
+
+        return base_rule(self, varies, scale)
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""

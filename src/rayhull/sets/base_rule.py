@@ -1,0 +1,274 @@
+r"""A base point that follows the sample: x0(θ) = K θ + k, strictly inside for every θ of a stated range.
+
+θ holds the right-hand sides and bounds that vary, each between a low and a high value. Row i of the set then reads
+a_i·x <= β_i + B_i θ, and the least slack of the rule over the whole range is worked out in closed form:
+
+.. math:: σ_i = β_i - a_i·k + (B_i - a_i K)\,\bar θ - |B_i - a_i K|\, h
+
+with the middle :math:`\barθ` and the half width h of the range. The rule of least norm, K = E⁺ for equalities E x = θ,
+is tried first. Where it leaves no fair share of the slack, linear programs find the largest margin that a rule can
+keep, and then the smallest rule that keeps half of it (Tabas and Zhang 2022 use such rules for safe policies).
+
+A row that no movement along the equalities changes holds or does not, whatever the point: it must not be broken, and
+has no margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+
+from rayhull.errors import RayhullError
+from rayhull.sets.base_rule_program import RuleProgram
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+SIDES = ("b", "b_eq", "lower", "upper")
+FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for the rule of least norm to be taken
+ENTRIES = 200_000  # of the linear program: beyond it only the rule of least norm is tried
+DEPENDENT = 1e-9
+
+
+class NoBaseRuleError(RayhullError):
+    """No affine rule is strictly inside for every value of the range; ``rows`` names those that stand in the way."""
+
+    def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
+@dataclass(frozen=True, eq=False)
+class BaseRule:
+    """x0(θ) = K θ + k with its proof.
+
+    Attributes:
+        sides: the names of the sides that θ stacks, in this order, each flat and whole.
+        matrix: K (d, p).
+        offset: k (d,).
+        low, high: the range (p,) of θ.
+        slack: a lower bound (m,) of the slack of each of ``P.rows`` over the range, rounding counted.
+    """
+
+    sides: tuple[str, ...]
+    matrix: Array
+    offset: Array
+    low: Array
+    high: Array
+    slack: Array
+
+    def __call__(self, theta: Array) -> Array:
+        """Base points of many θ. Shape: (\\*, p) → (\\*, d)"""
+        return np.asarray(theta) @ self.matrix.T + self.offset
+
+
+def base_rule(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
+    """The affine rule for sides that vary within ranges.
+
+    Args:
+        P: the set; sides that do not vary are as stated.
+        varies: for "b", "b_eq", "lower" or "upper" a pair (low, high), each a number or of the side's shape.
+        scale: the size of the data, for unbounded sets.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> from rayhull.sets.base_rule import base_rule
+        >>> P = rh.sum_to(1, 3) & rh.box(0, 1)                        # shares of a demand between 0.5 and 2
+        >>> rule = base_rule(P, {"b_eq": (0.5, 2.0)})
+        >>> x = rule(np.array([[0.5], [1.0], [2.0]]))
+        >>> x.sum(1), bool((x > 0).all() and (x < 1).all()), bool((rule.slack > 0).all())
+        (array([0.5, 1. , 2. ]), True, True)
+    """
+    family = Family.of(P, varies, scale)
+    rule, moving = family.rule(family.least_norm), family.moving
+    middle = family.slack_in_the_middle(family.point)
+    if not (rule.slack[moving] > FAIR * middle[moving]).all():
+        rule = family.rule(family.by_linear_programs())
+    family.refuse_if_outside(rule)
+    return rule
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The sets of all θ: a_i·x <= β_i + B_i θ and E x = ε + D θ, seen from the middle of the range.
+
+    A rule is given by the movement M (d, p) for one half width of each θ, and the point x in the middle.
+    """
+
+    P: Polyhedron
+    sides: tuple[str, ...]
+    low: Array
+    high: Array
+    B: Array  # (m, p)
+    D: Array  # (m_eq, p)
+    point: Array  # (d,) a well-centred point of the middle set
+    null: Array  # (d, k) orthonormal basis of the equalities' null space
+
+    @staticmethod
+    def of(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float) -> Family:
+        sides = tuple(name for name in SIDES if name in varies)
+        _refuse_unknown(varies)
+        ranges = [_range(P, name, varies[name]) for name in sides]
+        low, high = (np.concatenate([r[k] for r in ranges]) if ranges else np.zeros(0) for k in (0, 1))
+        B, D = _dependence(P, sides)
+        middle = _at(P, sides, (low + high) / 2)
+        E = P.equality_rows.matrix.toarray()
+        null = np.eye(P.dim) if not len(E) else scipy.linalg.null_space(E, rcond=DEPENDENT)
+        return Family(P, sides, low, high, B, D, _base_point(middle, scale), null)
+
+    @property
+    def middle(self) -> Array:
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> Array:
+        return (self.high - self.low) / 2
+
+    @cached_property
+    def across(self) -> Array:
+        """The rows along the equalities: A N (m, k)."""
+        return np.asarray(self.P.rows.matrix @ self.null)
+
+    @cached_property
+    def moving(self) -> Array:
+        """Whether a row changes along the equalities at all (m,)."""
+        lengths = np.sqrt(np.asarray(self.P.rows.matrix.power(2).sum(1)).ravel())
+        return np.linalg.norm(self.across, axis=1) > DEPENDENT * lengths
+
+    @property
+    def least_norm(self) -> tuple[Array, Array]:
+        """The smallest movement that keeps the equalities, around the middle's base point."""
+        E = self.P.equality_rows.matrix.toarray()
+        moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((self.P.dim, len(self.low)))
+        return moved, self.point
+
+    def slack_in_the_middle(self, x: Array) -> Array:
+        rows = self.P.rows
+        return np.asarray(rows.rhs + self._stated_change() + self.B @ self.middle - rows.matrix @ x)
+
+    def _stated_change(self) -> Array:
+        """What to take off the stated right-hand sides where θ says them anew."""
+        return -np.where(np.abs(self.B).sum(1) > 0, self.P.rows.rhs, 0.0)
+
+    def rule(self, found: tuple[Array, Array]) -> BaseRule:
+        """The rule of a movement and a middle point, with its slack over the whole range."""
+        moved, point = found
+        half = np.where(self.half > 0, self.half, 1.0)
+        K = np.where(self.half > 0, moved / half, 0.0)
+        k = point - K @ self.middle
+        return BaseRule(self.sides, K, k, self.low, self.high, self._proven(K, k))
+
+    def _proven(self, K: Array, k: Array) -> Array:
+        """The least slack over the range, less what rounding of this very sum can amount to."""
+        A, beta = self.P.rows.matrix, self.P.rows.rhs + self._stated_change()
+        change = self.B - A @ K
+        slack = beta - A @ k + change @ self.middle - np.abs(change) @ self.half
+        A_abs = abs(A)
+        sizes = (
+            np.abs(beta) + A_abs @ np.abs(k) + (np.abs(self.B) + A_abs @ np.abs(K)) @ (np.abs(self.middle) + self.half)
+        )
+        terms = self.P.dim + len(self.low) + 8
+        return np.asarray(slack - 2 * terms * np.finfo(float).eps * sizes)
+
+    def by_linear_programs(self) -> tuple[Array, Array]:
+        """The smallest rule with half of the largest margin that any rule keeps; refused if that is none."""
+        k, p, m = self.null.shape[1], len(self.low), len(self.P.rows)
+        if (k + m) * p > ENTRIES:
+            raise NoBaseRuleError(
+                f"The rule of least norm leaves the set, and a linear program of {(k + m) * p} entries is more than "
+                f"{ENTRIES}: let fewer things vary, or give base points with the call (base=)."
+            )
+        program = RuleProgram(self)
+        margin, blocking = program.largest_margin()
+        if not margin > 0:
+            names = tuple(str(self.P.rows.names[int(i)]) for i in blocking)
+            raise NoBaseRuleError(
+                "No affine rule is inside for every value of the range: "
+                f"{', '.join(names[:4])}{' and others' if len(names) > 4 else ''} stand in the way. Narrow the range.",
+                names,
+            )
+        return program.smallest(margin / 2)
+
+    def refuse_if_outside(self, rule: BaseRule) -> None:
+        """Rows that move need slack; the others must hold up to the rounding of the equalities."""
+        sizes = np.abs(self.P.rows.rhs) + abs(self.P.rows.matrix) @ np.abs(self.point) + 1
+        broken = np.where(self.moving, rule.slack <= 0, rule.slack < -DEPENDENT * sizes)
+        if broken.any():
+            names = tuple(str(self.P.rows.names[int(i)]) for i in np.flatnonzero(broken))
+            raise NoBaseRuleError(f"The range leaves no slack for {', '.join(names[:4])}. Narrow the range.", names)
+
+
+def _refuse_unknown(varies: Mapping[str, Any]) -> None:
+    unknown = [name for name in varies if name not in SIDES]
+    if unknown:
+        raise ValueError(
+            f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no rule, "
+            "give them with the call."
+        )
+
+
+def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Low and high of a side, flat; what the set does not state has no range."""
+    length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
+    shape = (length,) if name in ("b", "b_eq") else P.shape
+    try:
+        low, high = (np.broadcast_to(np.asarray(v, float), shape).ravel() for v in pair)
+    except ValueError:
+        sizes = [np.shape(v) for v in pair]
+        raise ValueError(
+            f"varies[{name!r}] must be two numbers or arrays of shape {shape}, got shapes {sizes}."
+        ) from None
+    stated = {"lower": P.lower_bounds, "upper": P.upper_bounds}.get(name)
+    if not (low <= high).all() or not (np.isfinite(low) & np.isfinite(high)).all():
+        raise ValueError(f"varies[{name!r}] must be finite with low <= high.")
+    if not length or (stated is not None and not np.isfinite(stated).all()):
+        raise ValueError(f"the set states no {name} for every coordinate, so that it cannot vary: state it first.")
+    return low, high
+
+
+def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:
+    """B (m, p) and D (m_eq, p): how the right-hand sides of ``P.rows`` and ``P.equality_rows`` depend on θ."""
+    layout = P.layout
+    parts, parts_eq = [], []
+    for name in sides:
+        length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
+        B, D = np.zeros((len(P.rows), length)), np.zeros((len(P.equality_rows), length))
+        if name == "b":
+            B[np.arange(len(layout.inequalities)), layout.inequalities] = 1
+        elif name == "b_eq":
+            D[np.arange(len(layout.equalities)), layout.equalities] = 1
+        elif name == "upper":
+            B[np.arange(len(P.rows))[layout.upper_rows], layout.upper] = 1
+        else:
+            B[np.arange(len(P.rows))[layout.lower_rows], layout.lower] = -1
+        parts.append(B)
+        parts_eq.append(D)
+    if not parts:
+        return np.zeros((len(P.rows), 0)), np.zeros((len(P.equality_rows), 0))
+    return np.concatenate(parts, 1), np.concatenate(parts_eq, 1)
+
+
+def _at(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
+    """The set for one θ."""
+    from rayhull.sets.polyhedron import Polyhedron
+
+    start, given = 0, {}
+    for name in sides:
+        length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
+        given[name] = theta[start : start + length]
+        start += length
+    A, b = (P.A, given.get("b", P.b)) if len(P.inequalities) else (None, None)
+    A_eq, b_eq = (P.A_eq, given.get("b_eq", P.b_eq)) if len(P.equalities) else (None, None)
+    return Polyhedron(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
+
+
+def _base_point(P: Polyhedron, scale: float) -> Array:
+    from rayhull.sets.base_point import base_point
+
+    return base_point(P, scale)

@@ -1,0 +1,142 @@
+"""Base points that follow the sample: rules proven for a whole range, and interior points of many sets at once."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.maps.phase_one import interior_points
+from rayhull.sets.base_rule import FAIR, NoBaseRuleError
+
+DISPATCH = rh.sum_to(1, 4) & rh.box(0, [0.5, 0.5, 1.0, 0.25])
+
+
+def exact_slack(P, x, **sides):
+    """The slack of every row at x in fractions, with the sides of one θ."""
+    A, b = P.inequalities.matrix.toarray(), sides.get("b", P.inequalities.rhs)
+    low, high = sides.get("lower", P.lower_bounds), sides.get("upper", P.upper_bounds)
+    point = [Fraction(v) for v in x.tolist()]
+    rows = [
+        Fraction(c) - sum(Fraction(a) * v for a, v in zip(row, point, strict=True)) for row, c in zip(A, b, strict=True)
+    ]
+    above = [Fraction(h) - v for h, v in zip(high, point, strict=True) if np.isfinite(h)]
+    below = [v - Fraction(at) for at, v in zip(low, point, strict=True) if np.isfinite(at)]
+    return [*rows, *above, *below]
+
+
+def test_a_rule_is_inside_at_every_corner_of_its_range_by_at_least_what_it_promises():
+    rng = np.random.default_rng(0)
+    P = rh.Polyhedron(rng.normal(size=(5, 3)), np.full(5, 2.0), A_eq=[[1.0, 1.0, 1.0]], b_eq=[0.0])
+    rule = P.base_rule({"b": (1.5, 3.0), "b_eq": (-0.5, 0.5)})
+    assert (rule.slack > 0).all()
+    for corner in product(*zip(rule.low, rule.high, strict=True)):
+        x = rule(np.array(corner))
+        slack = exact_slack(P, x, b=np.array(corner[:5]))
+        assert min(s - Fraction(p) for s, p in zip(slack, rule.slack, strict=True)) >= -Fraction(1, 10**14)
+        assert abs(x.sum() - corner[5]) < 1e-12
+
+
+def test_the_promised_slack_is_reached_somewhere():
+    rule = DISPATCH.base_rule({"b_eq": (0.5, 2.0)})
+    least = np.min([[float(s) for s in exact_slack(DISPATCH, rule(np.array([t])))] for t in (0.5, 2.0)], axis=0)
+    np.testing.assert_allclose(least, rule.slack, rtol=1e-9, atol=1e-12)
+
+
+def test_a_fair_rule_of_least_norm_needs_no_linear_program(monkeypatch):
+    monkeypatch.setattr("rayhull.sets.base_rule.RuleProgram", None)
+    P = rh.sum_to(1, 3) & rh.box(0, 1)
+    rule = P.base_rule({"b_eq": (0.9, 1.1)})
+    np.testing.assert_allclose(rule.matrix, np.full((3, 1), 1 / 3))
+    assert (rule.slack > FAIR * 0.3).all()
+
+
+def test_linear_programs_find_a_rule_where_the_smallest_one_leaves_the_set():
+    # a generator of capacity 0.25 cannot follow a demand up to 2 as the others do
+    rule = DISPATCH.base_rule({"b_eq": (0.1, 2.1)})
+    assert rule.matrix[3] < rule.matrix[2]
+    assert (rule.slack > 0).all()
+
+
+def test_a_range_that_no_rule_covers_is_refused_with_the_rows_in_the_way():
+    with pytest.raises(NoBaseRuleError, match="upper bound of") as refusal:
+        DISPATCH.base_rule({"b_eq": (0.5, 2.4)})
+    assert all("upper bound" in name for name in refusal.value.rows)
+
+
+def test_a_row_that_the_equalities_fix_needs_no_margin():
+    P = rh.Polyhedron(A_eq=[[1, 0, 0]], b_eq=[0], lower=-1, upper=1)  # x0 is given, and |x0| <= 1
+    rule = P.base_rule({"b_eq": (-1, 1)})
+    np.testing.assert_allclose(rule(np.array([[1.0]]))[0], [1, 0, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("varies", "message"),
+    [
+        ({"A": (0, 1)}, "rows that vary"),
+        ({"b_eq": (1, 0)}, "low <= high"),
+        ({"b_eq": (0, np.inf)}, "finite"),
+        ({"b_eq": (np.zeros(3), 1)}, r"of shape \(1,\)"),
+        ({"b": (0, 1)}, "states no b"),
+    ],
+)
+def test_a_range_that_makes_no_sense_is_refused(varies, message):
+    with pytest.raises(ValueError, match=message):
+        DISPATCH.base_rule(varies)
+
+
+# -- phase 1 -----------------------------------------------------------------------------------------------------------
+
+
+def test_phase_one_finds_interior_points_of_random_polytopes_whose_origin_is_outside():
+    torch.manual_seed(0)
+    A = torch.randn(200, 30, 10, dtype=torch.float64)
+    b = (
+        (A @ (3 * torch.randn(200, 10, 1, dtype=torch.float64)))[..., 0]
+        + 0.05
+        + torch.rand(200, 30, dtype=torch.float64)
+    )
+    assert (b < 0).any(1).all()
+    point, slack = interior_points(A, b)
+    true = ((b - (A @ point[..., None])[..., 0]) / A.norm(dim=-1)).amin(1)
+    torch.testing.assert_close(slack, true)
+    assert (true > 0).all()
+
+
+def test_empty_thin_single_unbounded_and_far_sets_in_one_batch_are_told_apart():
+    G = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
+    inf = torch.inf
+    sides = {
+        "empty": [1, -2, 1, 1],
+        "a line": [1, -1, 1, 1],
+        "thin": [1, -1 + 1e-6, 1, 1],
+        "unbounded": [inf, 0, inf, inf],
+        "small": [1e-5, 1e-5, 1e-5, 1e-5],
+        "large": [1e4, 1e4, 1e4, 1e4],
+        "far": [1000, -999, 500, -499],
+    }
+    point, slack = interior_points(G, torch.tensor(list(sides.values()), dtype=torch.float64))
+    inside = dict(zip(sides, (slack > 0).tolist(), strict=True))
+    assert inside == {name: name not in ("empty", "a line") for name in sides}
+    found = dict(zip(sides, point.tolist(), strict=True))
+    assert abs(found["unbounded"][0]) < 3  # at the scale of the data, not at the size of what there is of slack
+    assert slack[-1] > 0.05
+    assert -1.0 < slack[0] < -0.4  # by how much the rows contradict each other
+
+
+def test_the_interior_point_has_the_derivative_of_the_centre():
+    torch.manual_seed(1)
+    A = torch.randn(3, 8, 3, dtype=torch.float64)
+    b = (A @ torch.randn(3, 3, 1, dtype=torch.float64))[..., 0] + 0.3 + torch.rand(3, 8, dtype=torch.float64)
+    inputs = A.requires_grad_(), b.requires_grad_()
+    assert torch.autograd.gradcheck(lambda A, b: interior_points(A, b).point, inputs, atol=1e-5)
+
+
+def test_one_set_of_rows_serves_all_samples_and_an_empty_batch_passes():
+    G = torch.eye(2, dtype=torch.float64)
+    shared = interior_points(G, torch.ones(4, 2, dtype=torch.float64)).point
+    own = interior_points(G.expand(4, -1, -1), torch.ones(4, 2, dtype=torch.float64)).point
+    torch.testing.assert_close(shared, own)
+    assert interior_points(G, torch.ones(0, 2, dtype=torch.float64)).point.shape == (0, 2)
