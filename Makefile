@@ -5,7 +5,7 @@ BIN := .venv/bin
 # its headers, which is why nothing is built in isolation.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help core demo test test-slow test-all mutants lint format bench fuzz reproduce clean
+.PHONY: help core docs page demo test test-slow test-all mutants lint format bench fuzz reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -29,6 +29,14 @@ help:  ## List the targets
 	$(INSTALL) --no-build-isolation -e '.[bench]'
 	@touch $@
 
+.venv/docs: .venv/torch pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[docs]'
+	@touch $@
+
+web/node_modules: web/package.json
+	cd web && npm install --no-audit --no-fund --silent
+	@touch $@
+
 # The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
 .venv/peers: .venv/bench
 	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype colorama tqdm
@@ -41,6 +49,13 @@ demo: .venv/demo  ## Three short studies on the shipped digits, then results/dem
 
 reproduce: .venv/demo  ## The whole paper: hours on a CPU; stop it and go on at any time
 	$(BIN)/python -m experiments reproduce
+
+docs: .venv/docs  ## The site with its gallery, in docs/_build/html; the page that runs needs Node.js and is left out without
+	@if command -v npm >/dev/null; then $(MAKE) page; else echo "no npm here: the site is built without the page that runs"; fi
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going docs docs/_build/html
+
+page: web/node_modules  ## The page that runs in the browser, in docs/_static/page
+	cd web && npm run --silent build
 
 core: .venv/torch  ## Compile the core where it is out of date
 	$(BIN)/python -m rayhull.core.build
