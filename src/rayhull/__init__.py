@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rayhull.nn.projection import Projection, TestTimeProjection
     from rayhull.projection import project
     from rayhull.sets.combining import intersection, product
+    from rayhull.sets.expressions import variables
+    from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.ready_made import (
         along,
@@ -48,11 +50,15 @@ if TYPE_CHECKING:
         unimodal,
         windows,
     )
+    from rayhull.sets.rules import rules
 
 _HOME = {
     "nn.projection": ["Projection", "TestTimeProjection"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
+    "sets.expressions": ["variables"],
+    "sets.rules": ["rules"],
+    "sets.parsing": ["parse"],
     "sets.combining": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
@@ -103,12 +109,15 @@ __all__ = [
     "nonnegative",
     "ordered",
     "paper_layer",
+    "parse",
     "product",
     "project",
     "read",
+    "rules",
     "simplex",
     "sum_to",
     "unimodal",
+    "variables",
     "windows",
     "write",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -97,6 +98,19 @@ class Generators:
             f"Generators({len(self.vertices)} vertices, {len(self.rays)} rays, {len(self.lines)} lines "
             f"in R^{self.dim}, {kind})"
         )
+
+    def plot(
+        self,
+        coordinates: Sequence[int] | None = None,
+        *,
+        ax: Any = None,
+        window: tuple[Any, Any] | None = None,
+        color: str = "#0072B2",
+    ) -> Any:
+        """Draw the set in two or three coordinates, clipped where it is unbounded: :meth:`rayhull.Polyhedron.plot`."""
+        from rayhull.sets.plotting import plot_generators
+
+        return plot_generators(self, coordinates, ax=ax, window=window, color=color)
 
     def to_polyhedron(self, **options: Any) -> Polyhedron:
         """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""

@@ -34,7 +34,7 @@ class Uniform(Distribution):
         >>> import torch, rayhull as rh
         >>> u = rh.distributions.Uniform(rh.Polyhedron([[1, 1]], 1, lower=0))
         >>> u
-        Uniform(Polyhedron(shape=(2,): 1 inequalities, x >= 0), by triangulation)
+        Uniform(Polyhedron(shape=(2,): 1 inequality, x >= 0), by triangulation)
         >>> u.sample((3,)).shape, u.log_prob(torch.tensor([[0.2, 0.2], [0.8, 0.8]])).exp()
         (torch.Size([3, 2]), tensor([2., 0.]))
     """

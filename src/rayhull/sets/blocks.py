@@ -159,11 +159,15 @@ class _Grouping:
             for rows, pick in ((P.inequalities, block.inequalities), (P.equalities, block.equalities))
         )
 
+        names = None if P.coordinate_names is None else P.coordinate_names.take(block.coordinates)
+
         def bound(values: Array | None) -> Array | None:
             part = None if values is None else values.ravel()[block.coordinates]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
-        return Polyhedron.from_rows(inequalities, equalities, bound(P.lower), bound(P.upper), (size,), check=False)
+        return Polyhedron.from_rows(
+            inequalities, equalities, bound(P.lower), bound(P.upper), (size,), check=False, coordinate_names=names
+        )
 
 
 def _bytes(values: Array) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from rayhull.exact.numbers import Array, joined
+from rayhull.sets.coordinates import CoordinateNames
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape
 from rayhull.sets.rows import Rows
@@ -48,7 +49,21 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
         bound("upper", math.inf),
         event,
         check=False,
+        coordinate_names=_names(sets),
     )
+
+
+def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
+    """The names of all coordinates, where each set has names and none occurs twice."""
+    named = [s.coordinate_names for s in sets]
+    listed = tuple(name for names in named if names is not None for name in names.names)
+    if None in named or len(set(listed)) < len(listed):
+        return None
+    bounds: dict[tuple[int, str], str] = {}
+    for s, start in zip(sets, np.cumsum([0] + [s.dim for s in sets]), strict=False):
+        assert s.coordinate_names is not None
+        bounds |= {(i + int(start), side): name for (i, side), name in s.coordinate_names.bounds.items()}
+    return CoordinateNames(listed, bounds)
 
 
 def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:

@@ -24,6 +24,7 @@ def describe(P: Polyhedron) -> str:
         [
             repr(P),
             f"dimension     {count(P.dim, 'coordinate')}, event shape {P.shape}",
+            *([f"coordinates   {_listed(P.coordinates)}"] if P.coordinate_names is not None else []),
             f"rows          {', '.join(counts)}",
             f"numbers       {'exact' if P.is_exact else 'floats'}",
             f"hidden        {_hidden(P)}",
@@ -38,6 +39,11 @@ def count(n: int, noun: str) -> str:
     """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{n} {noun if n == 1 else plural}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 2 * MOST} more" if len(names) > 2 * MOST else ""
+    return ", ".join(names[: 2 * MOST]) + more
 
 
 def _hidden(P: Polyhedron) -> str:

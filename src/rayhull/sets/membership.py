@@ -82,6 +82,26 @@ def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
     return x.reshape(math.prod(batch), P.dim), batch
 
 
+def slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
+    """b - a·x for each point and row, and the tolerance that ``contains`` grants it: (n, d) → (n, m) twice."""
+    x, eps = _float64(points), _eps(points)
+    matrix, rhs = rows.scaled
+    scale = _like(x, np.ldexp(1.0, rows.scale_exponents))
+    norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
+    size = _namespace(x).amax(abs(x), axis=1)[:, None]
+    return (c - _product(rows, x)) * scale, ULPS * eps * (size * norms + abs(c)) * scale
+
+
+def joined_columns(parts: list[Any]) -> Any:
+    """Arrays or tensors (n, m) side by side."""
+    return _namespace(parts[0]).concatenate(parts, axis=1)
+
+
+def as_numpy(x: Any) -> Array:
+    """The numbers of an array or a tensor."""
+    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+
+
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,13 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
+from rayhull.sets.coordinates import CoordinateNames, common_names
 from rayhull.sets.description import count, describe
 from rayhull.sets.layout import RowLayout
 from rayhull.sets.linear_programs import is_bounded, refuse_if_empty
 from rayhull.sets.names import Label, Names
-from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_rows, tighter
+from rayhull.sets.questions import Questions
+from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, tighter
 from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rayhull.sets.centre import Centre
 
 
-class Polyhedron:
+class Polyhedron(Questions):
     r"""The set of points that satisfy every stated linear rule.
 
     .. math:: \{x \in R^d : A x \le b,\; A_{eq} x = b_{eq},\; lower \le x \le upper\}
@@ -41,6 +43,7 @@ class Polyhedron:
         lower, upper: bounds: a number, (d,) or the event shape; infinities mean no bound.
         shape: the event shape, such as (28, 28); coordinates are counted in C order. Default (d,).
         names: one name for each row of ``A``, used in messages; ``eq_names`` likewise for ``A_eq``.
+        coordinates: one name for each coordinate, flat and in C order. Default ``x[0]``, ``x[2, 5]``.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -65,6 +68,7 @@ class Polyhedron:
         *,
         names: Sequence[str] | None = None,
         eq_names: Sequence[str] | None = None,
+        coordinates: Sequence[str] | None = None,
     ) -> None:
         for letter, matrix, rhs in (("A", A, b), ("A_eq", A_eq, b_eq)):
             if matrix is None and rhs is not None:
@@ -75,7 +79,7 @@ class Polyhedron:
         dim = common_dim(event, inequalities, equalities, lower, upper)
         event = (dim,) if event is None else event
         low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
-        self._hold(event, inequalities, equalities, low, high)
+        self._hold(event, inequalities, equalities, low, high, read_names(coordinates, dim))
         refuse_if_empty(self)
 
     @classmethod
@@ -88,6 +92,7 @@ class Polyhedron:
         shape: tuple[int, ...],
         *,
         check: bool = True,
+        coordinate_names: CoordinateNames | None = None,
     ) -> Polyhedron:
         """A set from rows and bounds (event shape, or None) that were read before.
 
@@ -95,7 +100,7 @@ class Polyhedron:
             check: False where the set cannot be empty.
         """
         made = cls.__new__(cls)
-        made._hold(shape, inequalities, equalities, lower, upper)
+        made._hold(shape, inequalities, equalities, lower, upper, coordinate_names)
         if check:
             refuse_if_empty(made)
         return made
@@ -107,8 +112,9 @@ class Polyhedron:
         equalities: Rows | None,
         lower: Array | None,
         upper: Array | None,
+        coordinate_names: CoordinateNames | None,
     ) -> None:
-        self.shape = shape
+        self.shape, self.coordinate_names = shape, coordinate_names
         self.inequalities = Rows.empty(self.dim) if inequalities is None else inequalities
         self.equalities = Rows.empty(self.dim) if equalities is None else equalities
         self.lower, self.upper = lower, upper
@@ -119,6 +125,14 @@ class Polyhedron:
     def dim(self) -> int:
         """d, the number of coordinates."""
         return math.prod(self.shape)
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates (d,), flat and in C order."""
+        if self.coordinate_names is not None:
+            return self.coordinate_names.names
+        label = Label("x[{}]", self.shape)
+        return tuple(label(i) for i in range(self.dim))
 
     @cached_property
     def lower_bounds(self) -> Array:
@@ -177,22 +191,27 @@ class Polyhedron:
 
         A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
         """
-        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper bound of x[{}]")
-        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower bound of x[{}]")
+        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper")
+        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower")
         return Rows.stack([self.inequalities.without_zeros(), up, low])
 
     @cached_property
     def equality_rows(self) -> Rows:
         """Every equality as a row: A_eq, then the coordinates whose bounds leave one value."""
-        fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value of x[{}]")
+        fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value")
         return Rows.stack([self.equalities.without_zeros(), fixed])
 
-    def _bound_rows(self, stated: Array | None, index: Array, sign: int, name: str) -> Rows:
+    def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
         if stated is None or not len(index):
             return Rows.empty(self.dim)
-        names = Names.by(Label(name, self.shape), index)
+        names = Names.by(self._bound_name(side), index)
         data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
         return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
+
+    def _bound_name(self, side: str) -> Callable[[int], str]:
+        if self.coordinate_names is not None:
+            return self.coordinate_names.bound(side)
+        return Label("value of x[{}]" if side == "value" else f"{side} bound of x[{{}}]", self.shape)
 
     @property
     def is_exact(self) -> bool:
@@ -319,7 +338,9 @@ class Polyhedron:
             if values is not None:
                 low, high = values.min(), values.max()
                 parts.append(f"x {sign} {low}" if low == high else f"x {sign} {low} .. {high}")
-        return f"Polyhedron(shape={self.shape}: {', '.join(parts) or 'the whole space'})"
+        few = self.coordinate_names is not None and self.dim <= 6 and "[" not in self.coordinates[0]
+        where = ", ".join(self.coordinates) if few else f"shape={self.shape}"
+        return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"
 
     # -- sets from sets ----------------------------------------------------------------------------------------
 
@@ -331,12 +352,14 @@ class Polyhedron:
             raise ValueError(
                 f"sets of shape {self.shape} and {other.shape} have no common points: give both the same shape."
             )
+        lower, upper = tighter(self.lower, other.lower, np.maximum), tighter(self.upper, other.upper, np.minimum)
         return Polyhedron.from_rows(
             Rows.stack([self.inequalities, other.inequalities]),
             Rows.stack([self.equalities, other.equalities]),
-            tighter(self.lower, other.lower, np.maximum),
-            tighter(self.upper, other.upper, np.minimum),
+            lower,
+            upper,
             self.shape,
+            coordinate_names=common_names(self, other, {"lower": lower, "upper": upper}),
         )
 
     @staticmethod

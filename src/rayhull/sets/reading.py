@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, alike, safe_integers
+from rayhull.sets.coordinates import CoordinateNames
 from rayhull.sets.names import Label, Names
 from rayhull.sets.rows import Rows
 
@@ -86,12 +87,12 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     if names is not None and len(names) != m:
         raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
     for name, values in ((a_name, data), (b_name, offsets)):
-        _refuse_unless_finite(name, values)
+        refuse_unless_finite(name, values)
     rule = Label(f"{a_name}[{{}}]") if names is None else tuple(names).__getitem__
     return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
 
 
-def _refuse_unless_finite(name: str, values: Array) -> None:
+def refuse_unless_finite(name: str, values: Array) -> None:
     try:
         floats = values.astype(np.float64)
     except OverflowError:
@@ -162,3 +163,12 @@ def tighter(first: Array | None, second: Array | None, pick: Any) -> Array | Non
     if first is None or second is None:
         return second if first is None else first
     return np.asarray(pick(*alike([first, second])))
+
+
+def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
+    """Names of the coordinates, one for each."""
+    if names is None:
+        return None
+    if len(names) != dim or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"coordinates must be {dim} names, one for each coordinate, got {list(names)!r}.")
+    return CoordinateNames(tuple(names))

@@ -1,0 +1,337 @@
+"""Arrays of affine expressions in named variables: what rules are written in.
+
+An expression of n entries is kept as sparse rows: entry i is sum_k data[k] * column[k] + constant[i], k from starts[i]
+to starts[i + 1]. Each variable owns a range of column numbers, so that expressions meet without a common table.
+Integers and fractions stay exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rayhull.exact.mixed import add, grouped_sums, multiply, reciprocals
+from rayhull.exact.numbers import Array, joined
+from rayhull.sets.coordinates import refuse_twice
+from rayhull.sets.reading import Shape, as_array, as_shape
+from rayhull.sets.rule import Rule
+from rayhull.sets.wording import affine_text
+
+_next_column = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A name, its shape, and the column numbers that it owns: start, start + 1, ..., in C order."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def label(self, place: int) -> str:
+        """The name of one coordinate: ``coal`` or ``x[2, 5]``."""
+        if not self.shape:
+            return self.name
+        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(place, self.shape))}]"
+
+
+def variables(*names: str, shape: Shape | None = None) -> Any:
+    """Variables to write rules in: one for each name, scalars or arrays of the given shape.
+
+    They add, subtract, scale, index, slice, broadcast, and have ``sum``, ``mean``, ``diff`` and ``A @ x``, as NumPy
+    arrays do; comparisons with ``<=``, ``>=`` and ``==`` make rules for :func:`rayhull.rules`.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> coal, gas, wind = rh.variables("coal", "gas", "wind")
+        >>> coal + 2 * gas <= 100 - wind
+        coal + 2*gas <= -wind + 100
+        >>> x = rh.variables("x", shape=(2, 3))
+        >>> x.sum(axis=0) == [1, 2, 3]
+        x[0, 0] + x[1, 0] == 1
+        x[0, 1] + x[1, 1] == 2
+        x[0, 2] + x[1, 2] == 3
+    """
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError(f'variables needs one name or more, such as variables("coal", "gas"), got {names!r}.')
+    refuse_twice(names)
+    event = () if shape is None else as_shape(shape)
+    made = tuple(_variable(name, event) for name in names)
+    return made[0] if len(made) == 1 else made
+
+
+def _variable(name: str, shape: tuple[int, ...]) -> Expression:
+    size = math.prod(shape)
+    start = next(_next_column)
+    for _ in range(size - 1):
+        next(_next_column)
+    columns = np.arange(start, start + size)
+    zero, one = np.zeros(size, np.int64), np.ones(size, np.int64)
+    return Expression(shape, np.arange(size + 1), columns, one, zero, (Variable(name, shape, start),))
+
+
+class Expression:
+    """An array of affine expressions in variables; made by :func:`rayhull.variables` and arithmetic."""
+
+    __array_ufunc__ = None  # so that array + expression asks the expression
+    __hash__ = None  # type: ignore[assignment]  # == makes a rule
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        starts: Array,
+        columns: Array,
+        data: Array,
+        constant: Array,
+        variables: tuple[Variable, ...],
+    ) -> None:
+        self.shape, self.starts, self.columns, self.data = shape, starts, columns, data
+        self.constant, self.variables = constant, variables
+
+    # -- arrays ------------------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a single expression has no length.")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Expression]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Expression:
+        """Entries as NumPy would pick them: numbers, slices, lists, masks, ``...`` and None."""
+        try:
+            places = np.arange(self.size).reshape(self.shape)[key]
+        except IndexError as error:
+            named = f" ({self.variables[0].name})" if len(self.variables) == 1 else ""
+            raise IndexError(f"{error}: the expression has shape {self.shape}{named}.") from None
+        return self._take(np.asarray(places))
+
+    def _take(self, places: Array) -> Expression:
+        """The entries with the given flat numbers, in the shape of ``places``."""
+        flat = places.ravel()
+        counts = np.diff(self.starts)[flat]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.repeat(self.starts[flat] - starts[:-1], counts) + np.arange(starts[-1])
+        parts = self.columns[entries], self.data[entries], self.constant[flat]
+        return Expression(places.shape, starts, *parts, self.variables)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Expression:
+        """The same entries in another shape, in C order."""
+        return self._take(np.arange(self.size).reshape(*shape))
+
+    @property
+    def T(self) -> Expression:
+        return self._take(np.arange(self.size).reshape(self.shape).T)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None) -> Expression:
+        """The sum over all entries, or along ``axis``."""
+        kept = np.arange(self.size).reshape(self.shape)
+        axes = tuple(range(self.ndim)) if axis is None else axis
+        shape = np.empty(self.shape, np.int8).sum(axis=axes).shape
+        out = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
+        order = np.argsort(out.ravel(), kind="stable")
+        return self._take(kept.ravel()[order])._grouped(out.ravel()[order], shape)
+
+    def _grouped(self, into: Array, shape: tuple[int, ...]) -> Expression:
+        """Entry i is added to entry ``into[i]`` (ascending) of the result."""
+        row = np.repeat(into, np.diff(self.starts))
+        constant = grouped_sums(self.constant, into, math.prod(shape))
+        return _gathered(shape, row, self.columns, self.data, constant, self.variables)
+
+    def mean(self, axis: int | tuple[int, ...] | None = None) -> Expression:
+        """The mean over all entries, or along ``axis``."""
+        total = self.sum(axis)
+        return total / (self.size // total.size)
+
+    def diff(self, n: int = 1, axis: int = -1) -> Expression:
+        """x[i+1] - x[i] along ``axis``, n times."""
+        places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
+        for _ in range(n):
+            after, before = (self._take(np.moveaxis(p, -1, axis)) for p in (places[..., 1:], places[..., :-1]))
+            self = after - before
+            places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
+        return self
+
+    # -- arithmetic --------------------------------------------------------------------------------------------
+
+    def __neg__(self) -> Expression:
+        return Expression(self.shape, self.starts, self.columns, -self.data, -self.constant, self.variables)
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __add__(self, other: Any) -> Expression:
+        left, right = broadcast(self, other)
+        rows = [np.repeat(np.arange(left.size), np.diff(e.starts)) for e in (left, right)]
+        data = joined([left.data, right.data])
+        columns = np.concatenate([left.columns, right.columns])
+        constant = add(left.constant, right.constant)
+        return _gathered(left.shape, np.concatenate(rows), columns, data, constant, _both(left, right))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Expression:
+        return self + -expression(other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Expression:
+        left, right = broadcast(self, other)
+        if len(left.columns) and len(right.columns):
+            raise TypeError(f"({left.text(0)}) * ({right.text(0)}) is not linear: a rule adds variables times numbers.")
+        if len(right.columns):
+            left, right = right, left
+        factor = np.repeat(right.constant, np.diff(left.starts))
+        row = np.repeat(np.arange(left.size), np.diff(left.starts))
+        data = multiply(left.data, factor)
+        constant = multiply(left.constant, right.constant)
+        return _gathered(left.shape, row, left.columns, data, constant, left.variables)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Expression:
+        divisor = expression(other)
+        if len(divisor.columns):
+            raise TypeError(f"division by ({divisor.text(0)}) is not linear: divide by numbers only.")
+        if not divisor.constant.astype(float).all():
+            raise ZeroDivisionError(f"({self.text(0)}) is divided by 0.")
+        return self * reciprocals(divisor.constant).reshape(divisor.shape)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        raise TypeError(f"division by ({self.text(0)}) is not linear: divide by numbers only.")
+
+    def __matmul__(self, other: Any) -> Expression:
+        return (self * expression(other)).sum(-1) if expression(other).ndim == 1 else _matrix_product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Expression:
+        return _matrix_product(other, self)
+
+    def __pow__(self, power: Any) -> Expression:
+        raise TypeError(f"({self.text(0)}) ** {power} is not linear: a rule adds variables times numbers.")
+
+    def __abs__(self) -> Expression:
+        raise TypeError(f"|{self.text(0)}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
+
+    # -- comparisons -------------------------------------------------------------------------------------------
+
+    def __le__(self, other: Any) -> Rule:
+        return _rule(self, "<=", other)
+
+    def __ge__(self, other: Any) -> Rule:
+        return _rule(self, ">=", other)
+
+    def __eq__(self, other: Any) -> Rule:  # type: ignore[override]
+        return _rule(self, "==", other)
+
+    def __lt__(self, other: Any) -> Rule:
+        raise TypeError("a set contains its boundary: write <= instead of <, with a margin where you need one.")
+
+    def __gt__(self, other: Any) -> Rule:
+        raise TypeError("a set contains its boundary: write >= instead of >, with a margin where you need one.")
+
+    def __ne__(self, other: Any) -> Rule:  # type: ignore[override]
+        raise TypeError("!= has no convex set: rules are made with <=, >= and ==.")
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression has no truth value: compare it with <=, >= or == to make a rule.")
+
+    # -- words -------------------------------------------------------------------------------------------------
+
+    def text(self, entry: int) -> str:
+        """One entry in words: ``coal + 2*gas - 3``."""
+        part = slice(self.starts[entry], self.starts[entry + 1])
+        terms = [(self._label(c), v) for c, v in zip(self.columns[part], self.data[part].tolist(), strict=True)]
+        return affine_text(terms, np.asarray(self.constant[entry : entry + 1]).tolist()[0])
+
+    def _label(self, column: int) -> str:
+        owner = next(v for v in self.variables if v.start <= column < v.start + v.size)
+        return owner.label(int(column) - owner.start)
+
+    def __repr__(self) -> str:
+        if not self.shape:
+            return self.text(0)
+        return f"Expression(shape={self.shape}: {self.text(0) if self.size else ''}{', ...' if self.size > 1 else ''})"
+
+
+def expression(value: Any) -> Expression:
+    """Numbers as expressions without variables."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, list | tuple) and any(isinstance(v, Expression) for v in value):
+        return _stacked([expression(v) for v in value])
+    numbers = as_array(value, "a number in a rule")
+    none = np.zeros(0, np.int64)
+    return Expression(numbers.shape, np.zeros(numbers.size + 1, np.int64), none, none, numbers.ravel(), ())
+
+
+def broadcast(*values: Any) -> list[Expression]:
+    """Expressions and numbers in one common shape, as NumPy broadcasts."""
+    items = [expression(v) for v in values]
+    try:
+        shape = np.broadcast_shapes(*(e.shape for e in items))
+    except ValueError:
+        raise ValueError(f"shapes {' and '.join(str(e.shape) for e in items)} do not go together in a rule.") from None
+    return [
+        e if e.shape == shape else e._take(np.broadcast_to(np.arange(e.size).reshape(e.shape), shape)) for e in items
+    ]
+
+
+def _rule(left: Any, sign: str, right: Any) -> Rule:
+    first, second = broadcast(left, right)
+    return Rule(first, second, sign)
+
+
+def _stacked(items: list[Expression]) -> Expression:
+    """Expressions of one shape under a new first axis."""
+    items = broadcast(*items)
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(e.starts) for e in items]))])
+    columns = np.concatenate([e.columns for e in items])
+    data, constant = joined([e.data for e in items]), joined([e.constant for e in items])
+    owners = {v.start: v for e in items for v in e.variables}
+    return Expression((len(items), *items[0].shape), starts, columns, data, constant, tuple(owners.values()))
+
+
+def _matrix_product(left: Any, right: Any) -> Expression:
+    first, second = expression(left), expression(right)
+    if second.ndim == 1:
+        return (first * second).sum(-1)
+    return (first[..., None] * second[..., None, :, :] if first.ndim > 1 else first[:, None] * second).sum(-2)
+
+
+def _both(left: Expression, right: Expression) -> tuple[Variable, ...]:
+    owners = {v.start: v for v in (*left.variables, *right.variables)}
+    return tuple(owners[start] for start in sorted(owners))
+
+
+def _gathered(
+    shape: tuple[int, ...], row: Array, columns: Array, data: Array, constant: Array, owners: tuple[Variable, ...]
+) -> Expression:
+    """An expression from entries in any order: the same column in the same row is added up, zeros are dropped."""
+    order = np.lexsort((columns, row))
+    row, columns, data = row[order], columns[order], data[order]
+    new = np.ones(len(row), bool)
+    new[1:] = (row[1:] != row[:-1]) | (columns[1:] != columns[:-1])
+    data = grouped_sums(data, np.cumsum(new) - 1, int(new.sum()))
+    row, columns = row[new], columns[new]
+    keep = np.flatnonzero(data != 0)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=math.prod(shape)))]).astype(np.int64)
+    return Expression(shape, starts, columns[keep], data[keep], constant, owners)

@@ -1,0 +1,198 @@
+"""The outline of a set in two or three of its coordinates: projections, sections, clipped windows, in hull order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
+
+from rayhull.errors import BudgetExceededError
+from rayhull.exact.numbers import Array
+
+if TYPE_CHECKING:
+    from rayhull.conversion.generators import Generators
+    from rayhull.sets.polyhedron import Polyhedron
+
+MAX_GENERATORS = 5_000  # beyond this a projection is traced by linear programs
+SAME = 1e-9  # of the window's size: points closer than this are one
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """Corners (p, k) of the clipped set, its faces as rings of corner numbers, and the window (2, k) that cut it."""
+
+    corners: Array
+    faces: list[Array]
+    window: Array | None
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Pairs of corners along the faces, without those that only the window has made."""
+        pairs = {
+            tuple(sorted((int(a), int(b)))) for ring in self.faces for a, b in zip(ring, np.roll(ring, -1), strict=True)
+        }
+        return sorted((a, b) for a, b in pairs if a != b and not (self._cut(a) & self._cut(b)).any())
+
+    def true_corners(self) -> Array:
+        """Numbers of the corners that are the set's own, not the window's."""
+        return np.array([i for i in sorted({int(i) for f in self.faces for i in f}) if not self.is_cut(i)], np.int64)
+
+    def true_faces(self) -> list[Array]:
+        """The faces with an area that the window has not made (in the plane: the clipped set itself)."""
+        wide = [face for face in self.faces if len(face) > 2]
+        if self.corners.shape[1] < 3:
+            return wide
+        return [face for face in wide if not np.logical_and.reduce([self._cut(int(i)) for i in face]).any()]
+
+    def is_cut(self, corner: int) -> bool:
+        """Whether the set goes on beyond this corner."""
+        return bool(self._cut(corner).any())
+
+    def _cut(self, corner: int) -> Array:
+        """The sides of the window that a corner lies on, (2, k)."""
+        if self.window is None:
+            return np.zeros((2, self.corners.shape[1]), bool)
+        size = float((self.window[1] - self.window[0]).max())
+        return np.asarray(np.abs(self.corners[corner] - self.window) <= 1e-7 * size)
+
+
+def outline(G: Generators, window: Array | None, around: Array) -> Outline:
+    """The outline of generators in R^2 or R^3; unbounded ones are clipped to a window around vertices and points."""
+    if not len(G.rays) and not len(G.lines):
+        return _outline_of(G.vertices, None)
+    window = default_window(np.concatenate([G.vertices, around])) if window is None else np.asarray(window, float)
+    shown = G.to_polyhedron()
+    clipped = shown & type(shown)(lower=window[0], upper=window[1])
+    return _outline_of(clipped.generators().vertices, window)
+
+
+def default_window(points: Array) -> Array:
+    """Lower and upper corner (2, k): the points' bounding box with as much again around it."""
+    low, high = points.min(0), points.max(0)
+    margin = max(1.0, float((high - low).max()))
+    return np.stack([low - margin, high + margin])
+
+
+def _outline_of(points: Array, window: Array | None) -> Outline:
+    points = np.unique(np.round(points, 12), axis=0)
+    centre = points.mean(0)
+    _, sizes, axes = np.linalg.svd(points - centre, full_matrices=False)
+    rank = int((sizes > SAME * max(1.0, float(sizes.max(initial=0.0)))).sum())
+    if rank < 3:
+        flat = (points - centre) @ axes[:rank].T if rank else np.zeros((len(points), 0))
+        return Outline(points, [ring(flat)], window)
+    return Outline(points, _faces(points), window)
+
+
+def ring(points: Array) -> Array:
+    """Numbers of the extreme points (n, 0 to 2) in the order of the hull, counter-clockwise.
+
+    Examples:
+        >>> import numpy as np
+        >>> ring(np.array([[0.0, 0], [1, 1], [1, 0], [0, 1], [0.5, 0.5]])).tolist()
+        [0, 2, 1, 3]
+    """
+    if points.shape[1] == 0:
+        return np.zeros(1, np.int64)
+    if points.shape[1] == 1:
+        return np.array([points[:, 0].argmin(), points[:, 0].argmax()])
+    order = np.lexsort((points[:, 1], points[:, 0])).tolist()
+    lower, upper = _chain(points, order), _chain(points, order[::-1])
+    return np.array(lower[:-1] + upper[:-1], np.int64)
+
+
+def _chain(points: Array, order: list[int]) -> list[int]:
+    """The lower hull of points given from left to right (Andrew's monotone chain)."""
+    kept: list[int] = []
+    for i in order:
+        while len(kept) > 1 and _turn(points[kept[-2]], points[kept[-1]], points[i]) <= SAME:
+            kept.pop()
+        kept.append(i)
+    return kept
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """The sine of the angle at a from b to c, positive to the left."""
+    size = float(np.linalg.norm(b - a) * np.linalg.norm(c - a))
+    turn = float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+    return turn / size if size else 0.0
+
+
+def _faces(points: Array) -> list[Array]:
+    """The facets of a hull in R^3 as rings; triangles of one plane are one face."""
+    hull = ConvexHull(points)
+    planes: dict[tuple[float, ...], set[int]] = {}
+    for triangle, plane in zip(hull.simplices, hull.equations, strict=True):
+        planes.setdefault(tuple(np.round(plane, 7) + 0.0), set()).update(int(i) for i in triangle)
+    faces = []
+    for members in planes.values():
+        numbers = np.array(sorted(members))
+        flat = points[numbers] - points[numbers].mean(0)
+        faces.append(numbers[ring(flat @ np.linalg.svd(flat)[2][:2].T)])
+    return faces
+
+
+def section(P: Polyhedron, pick: Array, at: Array) -> Polyhedron:
+    """The points of P whose other coordinates are those of ``at``, in the picked coordinates alone."""
+    rest = np.setdiff1d(np.arange(P.dim), pick)
+    parts: list[Any] = []
+    for rows in (P.rows, P.equality_rows):
+        matrix = rows.matrix.toarray()
+        keep = np.abs(matrix[:, pick]).any(1)
+        parts += [matrix[keep][:, pick], (rows.rhs - matrix[:, rest] @ at[rest])[keep]]
+    A, b, A_eq, b_eq = parts
+    return type(P)(A, b, A_eq, b_eq, shape=len(pick))
+
+
+def projection(P: Polyhedron, pick: Array, window: Array | None, around: Array) -> Outline:
+    """The shadow of P on the picked coordinates: that of its generators, or linear programs where they are too many."""
+    try:
+        G = P.generators(max_generators=MAX_GENERATORS)
+    except BudgetExceededError:
+        if len(pick) != 2:
+            raise
+        return _traced(P, pick, window, around)
+    return outline(shadow(G, pick), window, around)
+
+
+def shadow(G: Generators, pick: Array) -> Generators:
+    """Generators in some of their coordinates, exact where they were."""
+    vertices = G.vertices if G.exact_vertices is None else G.exact_vertices
+    rays, lines = (G.rays, G.lines) if G.exact is None else (G.exact.rays, G.exact.lines)
+    along, both_ways = (v[:, pick][np.abs(v[:, pick]).any(1)] for v in (rays, lines))
+    return type(G)(vertices[:, pick], along, both_ways)
+
+
+def _traced(P: Polyhedron, pick: Array, window: Array | None, around: Array) -> Outline:
+    """Support points, then between neighbours wherever the set goes beyond their edge."""
+    if window is None and not P.is_bounded:
+        window = default_window(np.concatenate([P.interior_point().ravel()[None, pick], around]))
+    corners = [_support(P, pick, np.array(v, float), window) for v in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+    done = 0
+    while done < len(corners):
+        a, b = corners[done], corners[(done + 1) % len(corners)]
+        normal = np.array([b[1] - a[1], a[0] - b[0]])
+        length = float(np.linalg.norm(normal))
+        found = _support(P, pick, normal / length, window) if length > SAME else a
+        if length > SAME and float((found - a) @ normal) > 1e-6 * length * max(1.0, length):
+            corners.insert(done + 1, found)
+        else:
+            done += 1
+    return _outline_of(np.array(corners), window)
+
+
+def _support(P: Polyhedron, pick: Array, direction: Array, window: Array | None) -> Array:
+    """The point of P, in the picked coordinates, that goes furthest along a direction."""
+    cost = np.zeros(P.dim)
+    cost[pick] = -direction
+    bounds = np.full((P.dim, 2), (-np.inf, np.inf))
+    if window is not None:
+        bounds[pick] = window.T
+    rows, equalities = P.rows, P.equality_rows
+    equal = {"A_eq": equalities.matrix, "b_eq": equalities.rhs} if len(equalities) else {}
+    result = linprog(cost, A_ub=rows.matrix, b_ub=rows.rhs, bounds=bounds, **equal)
+    if result.status != 0:
+        raise ValueError(f"the set has no outline in this window: HiGHS says {result.message!r}.")
+    return np.asarray(result.x[pick])

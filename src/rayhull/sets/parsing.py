@@ -1,0 +1,284 @@
+"""Rules as text → a set: a tokenizer and a recursive descent, no eval. Decimals are exact: 0.1 is 1/10.
+
+rules   :=  rule (";" or a new line, rule)*           # starts a comment
+rule    :=  [name ":"] sum (sign sum)+                sign: <=, >=, == or =; chains such as 0 <= x <= 1 are two rules
+sum     :=  term (("+" | "-") term)*
+term    :=  factor (("*" | "/") factor)*
+factor  :=  ("+" | "-") factor | number | variable | "(" sum ")" | ("sum" | "mean" | "diff") "(" sum ")"
+variable:=  name ["[" index ("," index)* "]"]         index: a number, or a slice such as 1:, :-1, :
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from rayhull.exact.mixed import whole
+from rayhull.sets.expressions import Expression, expression, variables
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.reading import Shape
+from rayhull.sets.rule import Rule
+from rayhull.sets.rules import rules
+
+LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
+DEEPEST = 100  # parentheses inside parentheses
+FUNCTIONS = ("sum", "mean", "diff")
+TOKENS = re.compile(
+    r"(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<number>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
+    r"|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+*/()\[\],:])|(?P<end>[;\n])"
+)
+SIGNS = {"=": "==", "≤": "<=", "≥": ">="}
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str  # number, name, sign, mark, end
+    text: str
+    place: int
+
+
+def parse(text: str, shapes: Mapping[str, Shape] | None = None) -> Polyhedron:
+    """The set that rules in a text state, for files and configurations.
+
+    Rules are separated by ``;`` or by new lines; ``name: rule`` gives one a name; ``0 <= x <= 1`` may be chained; ``#``
+    starts a comment. Numbers are exact. Coordinates come in the order in which they are first mentioned.
+
+    Args:
+        text: the rules, with + - * / and parentheses, and with ``sum``, ``mean`` and ``diff`` of arrays of variables.
+        shapes: shapes of arrays of variables, as in ``{"x": (5, 24)}``; these come first, in this order. An indexed
+            name without a shape is as large as its largest index.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.parse("balance: coal + gas + wind == 100; coal <= 2*gas; 0 <= wind <= 40; coal >= 0; gas >= 0")
+        >>> P.coordinates
+        ('coal', 'gas', 'wind')
+        >>> [40, 20, 40] in P
+        True
+        >>> rh.parse("sum(x) == 1; x >= 0", shapes={"x": 3}) == rh.simplex(3)
+        True
+        >>> rh.parse("coal <= 2 gas")
+        Traceback (most recent call last):
+        ...
+        ValueError: line 1: expected an operator, got 'gas': write 2*gas.
+            coal <= 2 gas
+                      ^
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"parse reads a text, got {type(text).__name__}.")
+    return _Parser(text, shapes or {}).polyhedron()
+
+
+class _Parser:
+    """One pass over the tokens; each grammar rule is a method that returns an expression."""
+
+    def __init__(self, text: str, shapes: Mapping[str, Shape]) -> None:
+        self.text, self.at, self.depth = text, 0, 0
+        self.tokens = self._tokenize()
+        self.variables: dict[str, Expression] = {}
+        largest = self._largest_indices()
+        for name in (*shapes, *self._mentioned()):
+            if name not in self.variables:
+                shape = shapes.get(name, largest.get(name))
+                self.variables[name] = variables(name, shape=shape)
+
+    def polyhedron(self) -> Polyhedron:
+        found: list[Rule] = []
+        while self._peek().kind != "stop":
+            if self._peek().kind == "end":
+                self._next()
+                continue
+            found += self._rule()
+            if self._peek().kind not in ("end", "stop"):
+                self._refuse(self._peek(), self._expected_operator(self._peek()))
+        if not found:
+            raise ValueError("the text holds no rule, such as coal + gas <= 100.")
+        return rules(found, variables=tuple(self.variables.values()))
+
+    # -- grammar -----------------------------------------------------------------------------------------------
+
+    def _rule(self) -> list[Rule]:
+        name = None
+        if self._peek().kind == "name" and self._peek(1).text == ":":
+            name = self._next().text
+            self._next()
+        start = self._peek()
+        sides, signs = [self._sum()], []
+        while self._peek().kind == "sign":
+            signs.append(self._next())
+            sides.append(self._sum())
+        if not signs:
+            self._refuse(self._peek(), f"expected <=, >= or == after {self._between(start)!r}, got {self._found()}.")
+        compared = zip(sides, signs, sides[1:], strict=False)
+        return [self._compared(left, sign, right, name) for left, sign, right in compared]
+
+    def _compared(self, left: Expression, sign: Token, right: Expression, name: str | None) -> Rule:
+        compare = {"<=": Expression.__le__, ">=": Expression.__ge__, "==": Expression.__eq__}
+        rule = self._safely(sign, lambda: compare[SIGNS.get(sign.text, sign.text)](left, right))
+        return rule if name is None else rule.named(name)
+
+    def _sum(self) -> Expression:
+        value = self._term()
+        while self._peek().text in ("+", "-"):
+            token, other = self._next(), self._term()
+            value = self._safely(token, lambda a=value, b=other, t=token: a + b if t.text == "+" else a - b)
+        return value
+
+    def _term(self) -> Expression:
+        value = self._factor()
+        while self._peek().text in ("*", "/"):
+            token, other = self._next(), self._factor()
+            value = self._safely(token, lambda a=value, b=other, t=token: a * b if t.text == "*" else a / b)
+        return value
+
+    def _factor(self) -> Expression:
+        token = self._next()
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self._refuse(token, f"parentheses and signs are nested more than {DEEPEST} deep.")
+        value = self._factor_from(token)
+        self.depth -= 1
+        return value
+
+    def _factor_from(self, token: Token) -> Expression:
+        if token.text in ("+", "-"):
+            return self._factor() if token.text == "+" else -self._factor()
+        if token.kind == "number":
+            return self._number(token)
+        if token.text == "(":
+            return self._closed(self._sum(), token)
+        if token.kind == "name":
+            return self._call(token) if self._is_call(token) else self._variable(token)
+        return self._refuse(token, f"expected a number, a variable or '(', got {self._found(token)}.")
+
+    def _number(self, token: Token) -> Expression:
+        exponent = token.text.lower().partition("e")[2]
+        if len(token.text) > LONGEST or abs(int(exponent or 0)) > LONGEST:
+            self._refuse(token, f"this number has more than {LONGEST} digits.")
+        return expression(whole(Fraction(token.text)))
+
+    def _is_call(self, token: Token) -> bool:
+        return token.text in FUNCTIONS and self._peek().text == "("
+
+    def _call(self, token: Token) -> Expression:
+        opening = self._next()
+        inside = self._closed(self._sum(), opening)
+        return self._safely(token, lambda: getattr(inside, token.text)())
+
+    def _variable(self, token: Token) -> Expression:
+        if self._peek().text == "(":
+            self._refuse(token, f"{token.text} is no function: there are {', '.join(FUNCTIONS)}.")
+        value = self.variables[token.text]
+        if self._peek().text != "[":
+            return value
+        opening = self._next()
+        key = [self._index()]
+        while self._peek().text == ",":
+            self._next()
+            key.append(self._index())
+        self._closed(value, opening, "]")
+        return self._safely(token, lambda: value[tuple(key)])
+
+    def _index(self) -> int | slice:
+        first = self._whole_number()
+        if self._peek().text != ":":
+            if first is None:
+                self._refuse(self._peek(), f"expected an index, got {self._found()}.")
+            return first
+        self._next()
+        return slice(first, self._whole_number())
+
+    def _whole_number(self) -> int | None:
+        negative = self._peek().text == "-"
+        token = self._peek(1 if negative else 0)
+        if token.kind != "number" or not token.text.isdigit():
+            return None
+        self.at += 2 if negative else 1
+        return -int(token.text) if negative else int(token.text)
+
+    def _closed(self, value: Expression, opening: Token, mark: str = ")") -> Expression:
+        if self._peek().text != mark:
+            self._refuse(opening, f"this {opening.text!r} is never closed: expected {mark!r}, got {self._found()}.")
+        self._next()
+        return value
+
+    # -- tokens ------------------------------------------------------------------------------------------------
+
+    def _tokenize(self) -> list[Token]:
+        tokens, place = [], 0
+        while place < len(self.text):
+            match = TOKENS.match(self.text, place)
+            if match is None:
+                self._refuse(Token("", self.text[place], place), self._strange(self.text[place]))
+            if match.lastgroup and match.lastgroup != "blank":
+                tokens.append(Token(match.lastgroup, match.group(), place))
+            place = match.end()
+        return [*tokens, Token("stop", "", len(self.text))]
+
+    @staticmethod
+    def _strange(character: str) -> str:
+        if character in "<>":
+            return f"a set contains its boundary: write {character}= instead of {character}."
+        if character in "!^":
+            return f"{character!r} makes no linear rule: write sums of numbers times variables, with <=, >= or ==."
+        return f"{character!r} has no meaning in a rule."
+
+    def _peek(self, ahead: int = 0) -> Token:
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def _next(self) -> Token:
+        token = self._peek()
+        self.at += 1
+        return token
+
+    def _mentioned(self) -> list[str]:
+        """Names that stand for variables, in the order of the text."""
+        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        starts = {0} | {i + 1 for i, t in enumerate(self.tokens) if t.kind == "end"}
+        return [
+            token.text
+            for i, (token, after) in enumerate(pairs)
+            if token.kind == "name" and after.text != "(" and not (after.text == ":" and i in starts)
+        ]
+
+    def _largest_indices(self) -> dict[str, tuple[int, ...]]:
+        """The least shape that holds every index a name is used with."""
+        used = re.findall(r"([^\W\d]\w*)\s*\[([\d\s,]+)\]", re.sub(r"#[^\n]*", "", self.text))
+        shapes: dict[str, list[int]] = {}
+        for name, key in used:
+            sizes = [int(i) + 1 for i in key.split(",") if i.strip()]
+            old = shapes.setdefault(name, sizes)
+            if len(old) == len(sizes):  # another number of indices is refused where it stands
+                shapes[name] = [max(a, b) for a, b in zip(old, sizes, strict=True)]
+        return {name: tuple(sizes) for name, sizes in shapes.items()}
+
+    # -- refusals ----------------------------------------------------------------------------------------------
+
+    def _safely(self, token: Token, step: Any) -> Any:
+        """What the step returns; what it refuses is refused at the place of the token."""
+        try:
+            return step()
+        except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
+            self._refuse(token, str(error))
+
+    def _found(self, token: Token | None = None) -> str:
+        token = self._peek() if token is None else token
+        return "the end of the rule" if token.kind in ("stop", "end") else repr(token.text)
+
+    def _between(self, start: Token) -> str:
+        return self.text[start.place : self._peek().place].strip()
+
+    def _expected_operator(self, token: Token) -> str:
+        before = self.tokens[self.at - 1]
+        hint = f": write {before.text}*{token.text}" if before.kind == "number" and token.kind == "name" else ""
+        return f"expected an operator, got {token.text!r}{hint}."
+
+    def _refuse(self, token: Token, message: str) -> NoReturn:
+        """Raise with the line and a caret under the place."""
+        begin = self.text.rfind("\n", 0, token.place) + 1
+        line = self.text[begin:].split("\n", 1)[0]
+        number = self.text.count("\n", 0, token.place) + 1
+        raise ValueError(f"line {number}: {message}\n    {line}\n    {' ' * (token.place - begin)}^") from None

@@ -1,0 +1,167 @@
+"""Pictures of sets in two or three coordinates, with matplotlib (the extra ``plot``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rayhull.errors import MissingExtraError
+from rayhull.exact.numbers import Array
+from rayhull.sets.outline import Outline, outline, projection, section, shadow
+from rayhull.sets.reading import is_torch
+
+if TYPE_CHECKING:
+    from rayhull.conversion.generators import Generators
+    from rayhull.sets.polyhedron import Polyhedron
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart; markers differ as well
+BLUE, GREEN, VERMILION = "#0072B2", "#009E73", "#D55E00"
+
+
+def plot_polyhedron(
+    P: Polyhedron,
+    coordinates: Sequence[Any] | None,
+    *,
+    at: Any,
+    ax: Any,
+    points: Any,
+    vertices: bool,
+    window: Any,
+    color: str,
+) -> Any:
+    """See :meth:`rayhull.Polyhedron.plot`."""
+    pick = picked(P, coordinates)
+    shown = None if points is None else _as_numpy(points).reshape(-1, *P.shape)
+    flat = np.zeros((0, P.dim)) if shown is None else shown.reshape(len(shown), P.dim)
+    around, frame = flat[:, pick], _window(window, len(pick))
+    if at is not None or P.dim == len(pick):
+        middle = np.zeros(P.dim) if at is None else _as_numpy(at).reshape(P.dim)
+        found = outline(section(P, pick, middle).generators(), frame, around)
+    else:
+        found = projection(P, pick, frame, around)
+    ax = axes(ax, len(pick))
+    draw(ax, found, vertices=vertices, color=color)
+    if shown is not None:
+        draw_points(ax, around, np.asarray(P.contains(shown)))
+    _label(ax, [P.coordinates[i] for i in pick])
+    return ax
+
+
+def plot_generators(G: Generators, coordinates: Sequence[int] | None, *, ax: Any, window: Any, color: str) -> Any:
+    """See :meth:`rayhull.Generators.plot`."""
+    pick = np.arange(G.dim) if coordinates is None else np.asarray(coordinates, np.int64)
+    if len(pick) not in (2, 3):
+        raise ValueError(f"a picture shows two or three coordinates of {G.dim}: name them, as in plot((0, 1)).")
+    ax = axes(ax, len(pick))
+    draw(ax, outline(shadow(G, pick), _window(window, len(pick)), np.zeros((0, len(pick)))), vertices=True, color=color)
+    _label(ax, [f"x[{i}]" for i in pick])
+    return ax
+
+
+def picked(P: Polyhedron, coordinates: Sequence[Any] | None) -> Array:
+    """Flat numbers of the two or three coordinates to show: given by name, by number, or all of a small set."""
+    if coordinates is None and P.dim in (2, 3):
+        return np.arange(P.dim)
+    if coordinates is None or len(coordinates) not in (2, 3):
+        shown = ", ".join(map(repr, P.coordinates[:2]))
+        raise ValueError(
+            f"a picture shows two or three coordinates, the set has {P.dim}: name them, as in plot(({shown}))."
+        )
+    return np.array([_place(P, c) for c in coordinates])
+
+
+def _place(P: Polyhedron, coordinate: Any) -> int:
+    if isinstance(coordinate, str):
+        if coordinate not in P.coordinates:
+            raise ValueError(f"the set has no coordinate {coordinate!r}: it has {', '.join(P.coordinates[:8])}.")
+        return P.coordinates.index(coordinate)
+    index = np.ravel_multi_index(tuple(coordinate), P.shape) if np.ndim(coordinate) else int(coordinate)
+    if not 0 <= index < P.dim:
+        raise ValueError(f"coordinate {coordinate!r} is out of range for a set of {P.dim} coordinates.")
+    return int(index)
+
+
+def _as_numpy(values: Any) -> Array:
+    return np.asarray(values.detach().cpu().double().numpy() if is_torch(values) else values, float)
+
+
+def _window(window: Any, k: int) -> Array | None:
+    """Lower and upper corner (2, k), from two numbers or two points."""
+    if window is None:
+        return None
+    return np.stack([np.broadcast_to(np.asarray(side, float), k) for side in window])
+
+
+def axes(ax: Any, k: int) -> Any:
+    """The given axes, or new ones with k dimensions."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot", "A picture of a set") from None
+    if ax is None:
+        figure = plt.figure(figsize=(5, 4.5), layout="constrained")
+        ax = figure.add_subplot(projection="3d" if k == 3 else None)
+    if k == 3 and ax.name != "3d":
+        raise ValueError('three coordinates need axes made with projection="3d".')
+    return ax
+
+
+def draw(ax: Any, found: Outline, *, vertices: bool, color: str = BLUE) -> None:
+    """The faces, the edges (with arrows where they go on beyond the window) and the vertices of an outline."""
+    three = found.corners.shape[1] == 3
+    _fill(ax, found, color, three)
+    for a, b in found.edges():
+        _edge(ax, found, a, b, color, three)
+    own = found.corners[found.true_corners()]
+    if vertices and len(own):
+        size = {"s": 24} if len(own) < 60 else {"s": 6}
+        ax.scatter(*own.T, color=color, zorder=3, **size)
+    if found.window is not None:
+        for side, low, high in zip("xyz", *found.window, strict=False):
+            getattr(ax, f"set_{side}lim")(low, high)
+
+
+def _fill(ax: Any, found: Outline, color: str, three: bool) -> None:
+    rings = [found.corners[face] for face in found.true_faces()]
+    if three and rings:
+        from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+        ax.add_collection3d(Poly3DCollection(rings, facecolor=color, alpha=0.12, edgecolor="none"))
+        ax.auto_scale_xyz(*found.corners.T)
+    elif rings:
+        ax.fill(*rings[0].T, facecolor=color, alpha=0.15, edgecolor="none")
+
+
+def _edge(ax: Any, found: Outline, a: int, b: int, color: str, three: bool) -> None:
+    ends = found.corners[[a, b]]
+    ax.plot(*ends.T, color=color, linewidth=1.5, solid_capstyle="round")
+    for i, (start, stop) in ((a, ends[::-1]), (b, ends)):
+        if not found.is_cut(i):
+            continue
+        if three:
+            step = (stop - start) * 0.25
+            ax.quiver(*(stop - step), *step, color=color, arrow_length_ratio=0.5, linewidth=1.5)
+        else:
+            style = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 14}
+            ax.annotate("", xy=stop, xytext=stop - (stop - start) * 0.2, arrowprops=style)
+
+
+def draw_points(ax: Any, points: Array, inside: Array) -> None:
+    """Points of the set as dots, others as crosses; a legend where both occur."""
+    size = 14 if len(points) < 300 else 4
+    ax.scatter(*points[inside].T, s=size, color=GREEN, linewidth=0, zorder=4, label="inside")
+    if not inside.all():
+        ax.scatter(*points[~inside].T, s=2 * size, color=VERMILION, marker="x", zorder=4, label="outside")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2, frameon=False)
+
+
+def _label(ax: Any, names: list[str]) -> None:
+    for side, name in zip("xyz", names, strict=False):
+        getattr(ax, f"set_{side}label")(name)
+    if len(names) == 2:
+        low, high = np.array([ax.get_xlim(), ax.get_ylim()]).T
+        sizes = high - low
+        ax.set_aspect("equal" if sizes.max() < 5 * sizes.min() else "auto")
+        ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,123 @@
+"""Pictures: hull order, windows, projections and sections, and that files come out."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from rayhull.sets.outline import _traced, outline, projection, ring, section
+from tests.zoo import ZOO, cross_polytope
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def area(points):
+    """The area of a polygon whose corners go around (the shoelace formula)."""
+    x, y = points.T
+    return abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_corners_go_around_the_hull_once(seed):
+    rng = np.random.default_rng(seed)
+    P = rh.Polyhedron(rng.standard_normal((7, 2)), rng.random(7) + 0.1, lower=-1, upper=1)
+    V = P.generators().vertices
+    order = ring(V)
+    assert sorted(order) == list(range(len(V)))
+    assert np.isclose(area(V[order]), P.volume())
+
+
+def test_points_inside_or_on_an_edge_are_no_corners():
+    square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
+    assert len(ring(np.concatenate([square, [[1, 1], [1, 0], [0, 1]]]))) == 4
+
+
+@pytest.mark.parametrize("d", [3, 4])
+def test_a_projection_is_the_shadow_of_the_set(d):
+    P = cross_polytope(d)
+    found = projection(P, np.array([0, d - 1]), None, np.zeros((0, 2)))
+    assert np.isclose(area(found.corners[found.faces[0]]), 2)
+    traced = _traced(P, np.array([0, d - 1]), None, np.zeros((0, 2)))
+    assert np.isclose(area(traced.corners[traced.faces[0]]), 2)
+
+
+def test_a_section_keeps_the_other_coordinates():
+    P = cross_polytope(3)
+    half = section(P, np.array([0, 1]), np.array([0, 0, 0.5]))
+    assert np.isclose(half.volume(), 0.5)
+    with pytest.raises(rh.EmptySetError):
+        section(P, np.array([0, 1]), np.array([0, 0, 2.0]))
+
+
+def test_faces_in_space_close_up():
+    found = outline((rh.box(0, 1, 3) & rh.Polyhedron([[2, 2, 2]], 5)).generators(), None, np.zeros((0, 3)))
+    sizes = sorted(len(face) for face in found.faces)
+    assert sizes == [3, 4, 4, 4, 5, 5, 5]
+    corners, edges = len(found.true_corners()), len(found.edges())
+    assert corners - edges + len(found.faces) == 2  # Euler
+
+
+def test_an_unbounded_set_is_clipped_and_its_window_makes_no_edges():
+    found = outline(rh.nonnegative(2).generators(), np.array([[-1.0, -1], [2, 2]]), np.zeros((0, 2)))
+    assert len(found.corners) == 4
+    assert found.corners[found.true_corners()].tolist() == [[0, 0]]
+    assert len(found.edges()) == 2
+    strip = outline(rh.parse("x + y <= 1; x + y >= -1").generators(), None, np.zeros((0, 2)))
+    assert len(strip.edges()) == 2
+    assert not len(strip.true_corners())
+
+
+@pytest.mark.parametrize("name", ["triangle", "halfspaces", "far from the origin", "simplex", "whole space", "convex"])
+@pytest.mark.parametrize("pick", [(0, 1), (1, 0, 2)])
+def test_sets_are_drawn_to_files(name, pick, tmp_path):
+    P = ZOO[name]()
+    pick = pick if P.dim > 2 else (0, 1)
+    points = np.random.default_rng(0).standard_normal((30, *P.shape))
+    ax = P.plot(pick, points=points)
+    for ending in ("png", "svg"):
+        ax.figure.savefig(tmp_path / f"set.{ending}")
+        assert (tmp_path / f"set.{ending}").stat().st_size > 2000
+    assert ax.get_xlabel() == f"x[{pick[0]}]"
+
+
+def test_named_coordinates_are_picked_and_labelled():
+    P = rh.parse("coal + gas + wind == 100; coal <= 2*gas; coal >= 0; gas >= 0; 0 <= wind <= 40")
+    ax = P.plot(("coal", "wind"))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("coal", "wind")
+    assert P.plot().name == "3d"
+    with pytest.raises(ValueError, match="no coordinate 'oil'"):
+        P.plot(("coal", "oil"))
+    with pytest.raises(ValueError, match="the set has 6: name them, as in plot\\(\\('x\\[0\\]', 'x\\[1\\]'\\)\\)"):
+        rh.monotone(6).plot()
+    with pytest.raises(ValueError, match="projection="):
+        P.plot(ax=plt.figure().add_subplot())
+    with pytest.raises(ValueError, match="out of range"):
+        P.plot((0, 7))
+
+
+def test_generators_are_drawn():
+    G = rh.Generators(vertices=[[0, 0], [2, 0]], rays=[[1, 1], [-1, 2]])
+    assert G.plot().get_ylabel() == "x[1]"
+    with pytest.raises(ValueError, match="two or three coordinates of 4"):
+        rh.Generators(vertices=[[0, 0, 0, 0]]).plot()
+
+
+def test_without_matplotlib_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
+        "import rayhull as rh\n"
+        "try: rh.box(0, 1, 2).plot()\n"
+        "except rh.MissingExtraError as error: print(error)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'rayhull[plot]'" in out.stdout
