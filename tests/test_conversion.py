@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rayhull as rh
 from rayhull.core import library
+from rayhull.sets.reading import read_rows
 from tests.brute_force import vertices_and_rays
 from tests.zoo import ZOO, cross_polytope, cyclic_cone, feasible_cone, metric_cone
 
@@ -339,8 +340,17 @@ def test_optional_engines_agree_with_ours(engine):
         rh.convert(feasible_cone(8, 4, 0, integers=False), engine=engine, cache=False)
 
 
+def unchecked(A=None, b=None, A_eq=None, b_eq=None, lower=None):
+    """The set, empty or not: the constructor refuses an empty one before conversion sees it."""
+    rows = None if A is None else read_rows(A, b, None, ("A", "b"))
+    equalities = None if A_eq is None else read_rows(A_eq, b_eq, None, ("A_eq", "b_eq"))
+    dim = (rows or equalities).dim
+    low = None if lower is None else np.full(dim, lower)
+    return rh.Polyhedron.from_rows(rows, equalities, low, None, (dim,), check=False)
+
+
 def test_a_set_that_is_empty_by_less_than_the_solver_sees_is_refused_by_conversion():
-    P = rh.Polyhedron([[1], [-1]], [Fraction(0), Fraction(-1, 10**12)])
+    P = unchecked([[1], [-1]], [Fraction(0), Fraction(-1, 10**12)])
     with pytest.raises(rh.EmptySetError):
         rh.convert(P)
 
@@ -358,7 +368,7 @@ TINY = Fraction(1, 10**20)
     ],
 )
 def test_emptiness_is_decided_by_the_last_digit(rows, rhs, vertices, gap):
-    P = rh.Polyhedron(rows, rhs(gap))
+    P = unchecked(rows, rhs(gap))
     if gap < 0:
         with pytest.raises(rh.EmptySetError, match="no common point"):
             rh.convert(P, cache=False)
@@ -369,7 +379,7 @@ def test_emptiness_is_decided_by_the_last_digit(rows, rhs, vertices, gap):
 
 @pytest.mark.parametrize("gap", [0, TINY])
 def test_equalities_agree_to_the_last_digit_or_contradict_each_other(gap):
-    P = rh.Polyhedron(A_eq=[[1, 1], [2, 2]], b_eq=[1, 2 + gap], lower=0)
+    P = unchecked(A_eq=[[1, 1], [2, 2]], b_eq=[1, 2 + gap], lower=0)
     if gap:
         with pytest.raises(rh.EmptySetError, match=r"A_eq\[1\] contradicts those before it"):
             rh.convert(P, cache=False)

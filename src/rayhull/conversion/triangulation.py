@@ -15,7 +15,7 @@ import scipy.linalg
 
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.matrices import product, times
-from rayhull.sets.centre import affine_hull, centre
+from rayhull.sets.equalities import affine_hull
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def triangulate(P: Polyhedron) -> Triangulation:
 
 def _hull_basis(P: Polyhedron) -> Array:
     """An orthonormal basis (d, k) of the directions of the affine hull."""
-    equal = affine_hull(P, centre(P).implicit)[0].toarray()
+    equal = affine_hull(P, P.centre.implicit)[0].toarray()
     return np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from rayhull.sets.base_point import base_point
-from rayhull.sets.centre import affine_hull, centre
+from rayhull.sets.equalities import affine_hull
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Hull:
 
 def hull_of(P: Polyhedron) -> Hull:
     """The affine hull of P, from its stated and its implicit equalities."""
-    middle = centre(P)
+    middle = P.centre
     equal = affine_hull(P, middle.implicit)[0].toarray()
     basis = np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
     loose = np.flatnonzero(~middle.implicit)

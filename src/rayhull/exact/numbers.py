@@ -64,8 +64,10 @@ def joined(parts: Sequence[Array]) -> Array:
 
 
 def _dyadic(values: Array) -> tuple[Array, Array] | None:
+    if not (np.abs(values) < DYADIC_LIMIT).all():
+        return None
     scaled = values * DYADIC_SCALE
-    if not (np.abs(values) < DYADIC_LIMIT).all() or (scaled != np.rint(scaled)).any():
+    if (scaled != np.rint(scaled)).any():
         return None
     numerators = scaled.astype(np.int64)
     common = np.gcd(np.abs(numerators), int(DYADIC_SCALE))

@@ -98,7 +98,7 @@ def _independent(rows: Array) -> bool:
 
 def equality_basis(P: Polyhedron, implicit: Array) -> Array:
     """An orthonormal basis (n, k) of the span of the equalities and of the rows that hold with equality everywhere."""
-    rows = sp.vstack([P.equality_rows.matrix, P.rows.matrix[np.flatnonzero(implicit)]]).toarray()
+    rows = sp.vstack([P.independent_equalities.matrix, P.rows.matrix[np.flatnonzero(implicit)]]).toarray()
     if not len(rows):
         return np.zeros((P.dim, 0))
     return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))

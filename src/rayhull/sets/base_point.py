@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from rayhull.sets.centre import affine_hull, newton, onto_equalities
+from rayhull.sets.centre import loose_rows, newton
+from rayhull.sets.equalities import affine_hull, onto_equalities
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -47,12 +47,11 @@ def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
 
 def _unbounded(P: Polyhedron, scale: float) -> Array:
     middle = P.centre
-    loose = np.flatnonzero(~middle.implicit)
-    A, b = sp.csr_array(P.rows.matrix[loose]), P.rows.rhs[loose]
+    A, b = loose_rows(P, middle.implicit)
     E, e = affine_hull(P, middle.implicit)
-    weight = len(loose) / P.dim
+    weight = len(b) / P.dim
     x, nearest = middle.point, np.zeros(P.dim)
-    if not len(loose):
+    if not len(b):
         return x
     if (b < 0).any() or e.any():  # 0 is outside: go to where the set is nearest to it, and stay off its boundary
         for share in NEARER:

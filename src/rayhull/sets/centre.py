@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr, splu
+from scipy.sparse.linalg import splu
 
 from rayhull.exact.numbers import Array
+from rayhull.sets.equalities import affine_hull, onto_equalities
 from rayhull.sets.linear_programs import relative_interior
 
 if TYPE_CHECKING:
@@ -47,29 +49,18 @@ def _from_blocks(P: Polyhedron) -> Centre:
 
 def _centre_of_block(P: Polyhedron) -> Centre:
     start = relative_interior(P)
-    loose = np.flatnonzero(~start.implicit)
-    A, b = sp.csr_array(P.rows.matrix[loose]), P.rows.rhs[loose]
+    A, b = loose_rows(P, start.implicit)
     E, e = affine_hull(P, start.implicit)
     size = max(1.0, float(np.abs(start.point).max()))
-    point = newton(A, b, E, e, start.point, 1 / size**2) if len(loose) else start.point
+    point = newton(A, b, E, e, start.point, 1 / size**2) if len(b) else start.point
     return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
 
 
-def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
-    """The equalities of P, stated and implicit."""
-    E = sp.csr_array(sp.vstack([P.equality_rows.matrix, P.rows.matrix[np.flatnonzero(implicit)]], format="csr"))
-    return E, np.concatenate([P.equality_rows.rhs, P.rows.rhs[implicit]])
-
-
-def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
-    """Points (n, d) that satisfy E x = e but for rounding, corrected to the last few ulp."""
-    for _ in range(2 if len(e) else 0):
-        residual = (E @ points.T).T - e
-        if E.shape[0] * E.shape[1] <= 4_000_000:
-            points = points - np.linalg.lstsq(E.toarray(), residual.T, rcond=None)[0].T
-        else:
-            points = points - np.stack([lsqr(E, r, atol=1e-16, btol=1e-16)[0] for r in residual])
-    return points
+def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
+    """The rows of P that are no implicit equalities, each divided by a power of two near its size."""
+    matrix, rhs = P.rows.scaled
+    loose = np.flatnonzero(~implicit)
+    return sp.csr_array(matrix[loose]), rhs[loose]
 
 
 def newton(
@@ -78,17 +69,35 @@ def newton(
     """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside."""
     for _ in range(NEWTON_STEPS):
         slack = b - A @ x
-        gradient = A.T @ (1 / slack) + ridge * (x - towards)
-        weighted = sp.diags_array(1 / slack) @ A
-        hessian = weighted.T @ weighted + ridge * sp.eye_array(len(x))
-        step = _kkt_step(hessian, E, -gradient, e - E @ x)
-        decrement = float(-gradient @ step)
-        change = A @ step
-        worst = float((change / slack).max(initial=0.0))
-        x = x + step * (1.0 if worst < 0.5 else 0.5 / worst)
+        weighted = sp.csr_array(sp.diags_array(1 / slack) @ A)
+        pull = ridge * (x - towards)
+        step = _newton_step(weighted, ridge, pull, E, e - E @ x)
+        worst = float((weighted @ step).max(initial=0.0))
+        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)
+        if not (b - A @ after > 0).all():  # as deep as floats resolve
+            break
+        decrement = -float((weighted @ step).sum() + pull @ step)
+        x = after
         if decrement < 1e-10:
             break
     return np.asarray(x)
+
+
+def _newton_step(W: sp.csr_array, ridge: float, pull: Array, E: sp.csr_array, residual: Array) -> Array:
+    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W: rows over their slacks."""
+    hessian = W.T @ W + ridge * sp.eye_array(len(pull))
+    try:
+        return _kkt_step(hessian, E, -(W.T @ np.ones(W.shape[0]) + pull), residual)
+    except RuntimeError:  # WᵀW of a thin set is singular in floats; W itself is not
+        return _least_squares_step(W.toarray(), ridge, pull, E.toarray(), residual)
+
+
+def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:
+    basis = scipy.linalg.null_space(E) if len(E) else np.eye(W.shape[1])
+    start = np.linalg.lstsq(E, residual, rcond=None)[0] if len(E) else np.zeros(W.shape[1])
+    system = np.concatenate([W @ basis, np.sqrt(ridge) * basis])
+    target = -np.concatenate([1 + W @ start, np.sqrt(ridge) * start + pull / np.sqrt(ridge)])
+    return np.asarray(start + basis @ np.linalg.lstsq(system, target, rcond=None)[0])
 
 
 def _kkt_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:

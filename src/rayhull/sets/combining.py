@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,7 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
         Polyhedron(shape=(5,): 1 equality, x >= -1 .. 0, x <= 1.0 .. inf)
     """
-    if not sets:
-        raise ValueError("product needs at least one set.")
+    _refuse_others(sets, "product")
     dim = sum(s.dim for s in sets)
     event = (dim,) if shape is None else as_shape(shape)
     if math.prod(event) != dim:
@@ -75,9 +75,17 @@ def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:
         Polyhedron(shape=(5,): 7 inequalities, x >= 0)
     """
     sets = list(sets)
-    if not sets:
-        raise ValueError("intersection needs at least one set.")
+    _refuse_others(sets, "intersection")
     result = sets[0]
     for s in sets[1:]:
         result = result & s
     return result
+
+
+def _refuse_others(sets: Sequence[Any], name: str) -> None:
+    if not sets:
+        raise ValueError(f"{name} needs at least one set.")
+    for s in sets:
+        if not isinstance(s, Polyhedron):
+            hint = ": give it a shape, box(-1, 1, 3)" if type(s).__name__ == "ShapelessBox" else ""
+            raise ValueError(f"{name} takes sets, got {s!r}{hint}.")

@@ -27,7 +27,9 @@ def violation(P: Polyhedron, x: Any) -> Any:
     worst = [xp.zeros_like(points[:, :1])]
     for excess, exponents, _, equal in _excesses(P, points):
         half = exponents // 2  # 2^1024 is no float, its root is one
-        stated = excess * _like(points, np.ldexp(1.0, half)) * _like(points, np.ldexp(1.0, exponents - half))
+        factors = [_like(points, np.ldexp(1.0, k)) for k in (half, exponents - half)]
+        with np.errstate(over="ignore"):
+            stated = excess * factors[0] * factors[1]
         worst.append(abs(stated) if equal else stated)
     return xp.amax(xp.concatenate(worst, axis=1), axis=1).reshape(batch)
 

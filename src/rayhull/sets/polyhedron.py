@@ -14,8 +14,10 @@ from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
 from rayhull.sets.coordinates import CoordinateNames, common_names
 from rayhull.sets.description import count, describe
+from rayhull.sets.emptiness import refuse_if_empty
+from rayhull.sets.equalities import independent_equalities
 from rayhull.sets.layout import RowLayout
-from rayhull.sets.linear_programs import is_bounded, refuse_if_empty
+from rayhull.sets.linear_programs import is_bounded
 from rayhull.sets.names import Label, Names
 from rayhull.sets.questions import Questions
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, tighter
@@ -212,6 +214,11 @@ class Polyhedron(Questions):
         if self.coordinate_names is not None:
             return self.coordinate_names.bound(side)
         return Label("value of x[{}]" if side == "value" else f"{side} bound of x[{{}}]", self.shape)
+
+    @cached_property
+    def independent_equalities(self) -> Rows:
+        """As many rows as the rank with the solutions of ``equality_rows``, well conditioned: for maps into the set."""
+        return independent_equalities(self.equality_rows)
 
     @property
     def is_exact(self) -> bool:

@@ -88,15 +88,20 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
         raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
-    rule = Label(f"{a_name}[{{}}]") if names is None else tuple(names).__getitem__
+    listed = tuple(names) if isinstance(names, list) else names
+    rule = Label(f"{a_name}[{{}}]") if listed is None else listed.__getitem__
     return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
 
 
-def refuse_unless_finite(name: str, values: Array) -> None:
+def _to_floats(name: str, values: Array) -> Array:
     try:
-        floats = values.astype(np.float64)
+        return values.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds a number beyond the range of float64: divide the row by a large one.") from None
+
+
+def refuse_unless_finite(name: str, values: Array) -> None:
+    floats = _to_floats(name, values)
     if not np.isfinite(floats).all():
         bad = "NaN" if np.isnan(floats).any() else "an infinity"
         raise ValueError(f"{name} holds {bad}; every number must be finite (leave a row out to state no limit).")
@@ -128,7 +133,7 @@ def read_bound(values: Any, name: str, shape: tuple[int, ...], none: float) -> A
             f"{name} has shape {array.shape}: expected a number, shape {shape} or one entry per coordinate."
         )
     array = np.broadcast_to(array, shape) if array.ndim == 0 else array.reshape(shape)
-    floats = array.astype(np.float64)
+    floats = _to_floats(name, array)
     if np.isnan(floats).any():
         raise ValueError(f"{name} holds NaN; use infinities where there is no bound.")
     if (floats == -none).any():

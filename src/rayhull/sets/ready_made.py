@@ -76,6 +76,8 @@ def sum_to(total: Any, shape: Shape, axis: int = -1) -> Polyhedron:
         True
     """
     n = _length(shape, axis)
+    if np.ndim(total):
+        raise ValueError(f"total must be one number for all lines along the axis, got {total!r}.")
     return along(Polyhedron(A_eq=sp.csr_array(np.ones((1, n), np.int64)), b_eq=total), shape, axis)
 
 
@@ -139,7 +141,7 @@ def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
         True
     """
     n = _length(shape, axis, least=2)
-    if not 0 <= mode < n:
+    if not isinstance(mode, int | np.integer) or not 0 <= mode < n:
         raise ValueError(f"mode must be an index from 0 to {n - 1}, got {mode}.")
     up = np.where(np.arange(n - 1) < mode, 1, -1)
     return along(Polyhedron(sp.csr_array(sp.diags_array(up, dtype=np.int64) @ _bands(n, [1, -1]))), shape, axis)
@@ -177,7 +179,7 @@ def ordered(edges: Iterable[tuple[Any, Any]] | None, shape: Shape) -> Polyhedron
         grid = [monotone(event, axis) for axis in range(len(event)) if event[axis] > 1]
         matrix = sp.csr_array(sp.vstack([g.A for g in grid])) if grid else sp.csr_array((0, math.prod(event)))
         return Polyhedron(matrix, shape=event)
-    pairs = [(_flat(i, event), _flat(j, event)) for i, j in edges]
+    pairs = [_pair(edge, event) for edge in edges]
     return Polyhedron(_differences(pairs, math.prod(event)), shape=event)
 
 
@@ -193,6 +195,8 @@ def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Po
         ((16, 784), (768, 784))
     """
     height, width = _image(shape)
+    if len(tiles) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in tiles):
+        raise ValueError(f"tiles must be two positive whole numbers (down, across), got {tiles!r}.")
     for size, count in zip((height, width), tiles, strict=True):
         if size % count:
             raise ValueError(f"{tiles} tiles do not divide an image of shape {(height, width)} evenly.")
@@ -300,6 +304,8 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
 
 def _length(shape: Shape, axis: int, least: int = 1) -> int:
     event = as_shape(shape)
+    if not isinstance(axis, int | np.integer):
+        raise ValueError(f"axis must be a whole number, got {axis!r}.")
     if not -len(event) <= axis < len(event):
         raise ValueError(f"axis {axis} is out of range for shape {event}.")
     if event[axis] < least:
@@ -328,8 +334,16 @@ def _differences(pairs: Sequence[tuple[int, int]], dim: int) -> sp.csr_array:
     return sp.csr_array((np.tile([1, -1], m), (np.repeat(np.arange(m), 2), column)), shape=(m, dim))
 
 
+def _pair(edge: Any, event: tuple[int, ...]) -> tuple[int, int]:
+    if not isinstance(edge, Sequence | np.ndarray) or len(edge) != 2:
+        raise ValueError(f"an edge is a pair (i, j), got {edge!r}.")
+    return _flat(edge[0], event), _flat(edge[1], event)
+
+
 def _flat(index: Any, event: tuple[int, ...]) -> int:
-    place = tuple(index) if np.ndim(index) else (int(index),)
+    place = tuple(index) if np.ndim(index) else (index,)
+    if not all(isinstance(i, int | np.integer) for i in place):
+        raise ValueError(f"{index!r} is not a coordinate of shape {event}.")
     if len(place) == 1 and len(event) > 1:
         place = tuple(int(i) for i in np.unravel_index(place[0], event))
     if len(place) != len(event) or not all(0 <= i < n for i, n in zip(place, event, strict=True)):
@@ -345,7 +359,7 @@ def _image(shape: Shape) -> tuple[int, int]:
 
 
 def _per_axis(value: int | Sequence[int], event: tuple[int, ...], name: str) -> tuple[int, ...]:
-    sizes = (value,) * len(event) if isinstance(value, int) else tuple(value)
-    if len(sizes) != len(event) or any(s < 1 for s in sizes):
-        raise ValueError(f"{name} must be a positive number or one for each of {len(event)} axes, got {value!r}.")
+    sizes = tuple(value) if isinstance(value, Sequence) else (value,) * len(event)
+    if len(sizes) != len(event) or not all(isinstance(s, int | np.integer) and s > 0 for s in sizes):
+        raise ValueError(f"{name} must be a positive whole number or one for each of {len(event)} axes, got {value!r}.")
     return sizes

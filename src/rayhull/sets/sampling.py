@@ -8,7 +8,8 @@ import numpy as np
 import scipy.linalg
 
 from rayhull.exact.numbers import Array
-from rayhull.sets.centre import affine_hull, onto_equalities
+from rayhull.sets.centre import loose_rows
+from rayhull.sets.equalities import affine_hull, onto_equalities
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -30,8 +31,7 @@ def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
 def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
     middle = P.centre
     x = np.tile(middle.point, (n, 1))
-    loose = np.flatnonzero(~middle.implicit)
-    A, b = P.rows.matrix[loose], P.rows.rhs[loose]
+    A, b = loose_rows(P, middle.implicit)
     spread = _directions(P, middle.point, middle.implicit)
     if not spread.shape[1]:
         return x
@@ -53,8 +53,8 @@ def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
     """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
     equal = affine_hull(P, implicit)[0].toarray()
     basis = scipy.linalg.null_space(equal) if len(equal) else np.eye(P.dim)
-    loose = np.flatnonzero(~implicit)
-    weighted = (P.rows.matrix[loose] @ basis) / (P.rows.rhs[loose] - P.rows.matrix[loose] @ x)[:, None]
-    metric = weighted.T @ weighted + np.eye(basis.shape[1]) / max(1.0, float(np.abs(x).max())) ** 2
-    values, vectors = np.linalg.eigh(metric)
-    return np.asarray(basis @ (vectors / np.sqrt(values)))
+    A, b = loose_rows(P, implicit)
+    weighted = (A @ basis) / (b - A @ x)[:, None]
+    size = max(1.0, float(np.abs(x).max()))
+    _, values, vectors = np.linalg.svd(np.concatenate([weighted, np.eye(basis.shape[1]) / size]), full_matrices=False)
+    return np.asarray(basis @ (vectors.T / values))
