@@ -1,7 +1,8 @@
 """Inequalities to generators: ours beside cddlib (floats), PPL, PPLite and Normaliz.
 
 Every engine gets the same rows A (and b) as arrays and gives back rays (or vertices) and lines as arrays; our time
-includes splitting, verification and the lift, without any cache. One thread each. A run that takes longer than the limit is killed and shown as such; a wrong number of rays or lines is shown as wrong. Writes
+includes splitting, verification and the lift, without any cache. One thread each. A run that takes longer than the
+limit is killed and shown as such; a wrong number of rays or lines is shown as wrong. Writes
 results/conversion.{json,md,svg}.
 
     python -m benchmarks.conversion [--rounds 3] [--limit 60] [--cases NAME ...]
