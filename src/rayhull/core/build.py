@@ -52,11 +52,12 @@ def levels() -> dict[str, list[str]]:
     return {machine: []}
 
 
-def digest() -> str:
-    """What the sources say, in 16 hexadecimal digits."""
+def digest(name: str) -> str:
+    """What a library's sources say, in 16 hexadecimal digits."""
     sha = hashlib.sha256()
-    for path in sorted(SOURCE.rglob("*.[ch]pp")):
-        sha.update(path.name.encode() + b"\0" + path.read_bytes())
+    for folder in (SOURCE, *(SOURCE / part for part in PARTS[name])):
+        for path in sorted(folder.glob("*.[ch]pp")):
+            sha.update(path.name.encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:16]
 
 
@@ -92,32 +93,34 @@ class Build:
     compiler: str = field(default_factory=compiler)
     torch: Path | None = field(default_factory=torch_home)
 
-    @property
-    def stamp(self) -> str:
+    def stamp(self, name: str) -> str:
         """What a library says of itself: its sources, and how it was compiled if not as usual."""
-        return digest() + ("-" + hashlib.sha256(" ".join(self.extra).encode()).hexdigest()[:4] if self.extra else "")
+        return digest(name) + (
+            "-" + hashlib.sha256(" ".join(self.extra).encode()).hexdigest()[:4] if self.extra else ""
+        )
 
     def run(self) -> list[Path]:
         """Compile what is out of date; returns the libraries that are there now."""
         names = [name for name in PARTS if name != "operators" or self.torch is not None]
         wanted = [(name, level) for name in names for level in levels()]
-        old = [(name, level) for name, level in wanted if not self._is_current(library_path(name, level, self.folder))]
+        old = [(name, level) for name, level in wanted if not self._is_current(name, level)]
         with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
             jobs = [
-                (name, level, [pool.submit(self._compile, unit, level, Path(scratch)) for unit in _units(name)])
+                (name, level, [pool.submit(self._compile, name, unit, level, Path(scratch)) for unit in _units(name)])
                 for name, level in old
             ]
             for name, level, made in jobs:
                 self._link(library_path(name, level, self.folder), [job.result() for job in made], name)
         return [library_path(name, level, self.folder) for name, level in wanted]
 
-    def _is_current(self, path: Path) -> bool:
-        return path.exists() and f"rayhull core {self.stamp}\0".encode() in path.read_bytes()
+    def _is_current(self, name: str, level: str) -> bool:
+        path = library_path(name, level, self.folder)
+        return path.exists() and f"rayhull core {self.stamp(name)}\0".encode() in path.read_bytes()
 
-    def _compile(self, unit: Path, level: str, scratch: Path) -> Path:
+    def _compile(self, name: str, unit: Path, level: str, scratch: Path) -> Path:
         part = unit.parent.name
         made = scratch / f"{part}-{unit.stem}-{level}.o"
-        command = [*COMMON, *levels()[level], *FLAGS[part], f'-DRAYHULL_STAMP="{self.stamp}"', f"-I{SOURCE}"]
+        command = [*COMMON, *levels()[level], *FLAGS[part], f'-DRAYHULL_STAMP="{self.stamp(name)}"', f"-I{SOURCE}"]
         if part == "operators":
             command += [STABLE_ABI, "-isystem", f"{self.torch}/include"]
         self._call([*command, *self.extra, "-c", str(unit), "-o", str(made)])

@@ -33,7 +33,7 @@ def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
     path = next((p for p in reversed(_paths(name, folder)) if p.exists()), None)
     if path is None:
         return None, "reference (not compiled; python -m rayhull.core.build does)"
-    if f"rayhull core {build.digest()}".encode() not in path.read_bytes():
+    if f"rayhull core {build.digest(name)}".encode() not in path.read_bytes():
         return None, "reference (compiled from older sources; python -m rayhull.core.build renews it)"
     try:
         return _open(path, name), f"compiled ({path.name})"

@@ -1,15 +1,29 @@
 // The operators of torch, all in one place: their schemas, and the functions that serve them on the CPU. LibTorch's stable
 // ABI: neither Python nor one release of torch is linked. Shapes without data and derivatives are in Python.
 #include "../stamp.hpp"
+#include "active_set.hpp"
 #include "chain.hpp"
+#include "clipped_shift.hpp"
 
 RAYHULL_SAY_STAMP;
 
 STABLE_TORCH_LIBRARY(rayhull_core, library) {
+  library.def("pool_adjacent(Tensor y, Tensor weights, Tensor lower, Tensor upper) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
-      "pool_adjacent(Tensor y, Tensor weights, Tensor lower, Tensor upper) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "clipped_shift(Tensor y, Tensor index, Tensor a, Tensor c, Tensor lower, Tensor upper, bool equality, "
+      "Tensor(out!) out) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "active_set(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor c, int m, "
+      "Tensor lower, Tensor upper, Tensor y, Tensor active, Tensor state, int gradient_steps, float step, int pivots, "
+      "int exact_steps, bool lazy) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
+      "Tensor state) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("pool_adjacent", TORCH_BOX(&rayhull::pool_adjacent));
+  library.impl("clipped_shift", TORCH_BOX(&rayhull::clipped_shift_blocks));
+  library.impl("active_set", TORCH_BOX(&rayhull::active_set));
+  library.impl("active_system", TORCH_BOX(&rayhull::active_system));
 }

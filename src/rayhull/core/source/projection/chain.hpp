@@ -14,11 +14,10 @@ struct ChainProblem {
 };
 
 struct ChainSolution {
-  double* x;         // (n, d)
-  bool* joined;      // (n, d - 1): which neighbours are pooled
-  int8_t* state;     // (n, d): the coordinate whose upper (1) or lower (-1) bound holds its pool
-  double* residual;  // (n)
-  int64_t* status;   // (n): 0 solved, 2 the bounds leave no point
+  double* x;            // (n, d)
+  double* multipliers;  // (n, d - 1), of x[i] <= x[i + 1]
+  double* residual;     // (n)
+  int64_t* status;      // (n): 0 solved, 2 the bounds leave no point
 };
 
 // Fills samples start .. stop - 1.

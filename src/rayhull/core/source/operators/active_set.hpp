@@ -1,0 +1,83 @@
+// The operators around solve_active_set and active_multipliers.
+#pragma once
+
+#include "../projection/active_set.hpp"
+#include "tensors.hpp"
+
+#include <tuple>
+
+namespace rayhull {
+
+// Rows as tensors: dense (M, d), dense for each sample (n, M, d), or the entries of sparse ones with their columns.
+struct RowTensors {
+  Tensor data, columns, begin, products, lengths;
+  Rows rows;
+  int64_t stride = 0;
+
+  RowTensors(Tensor data_, Tensor columns_, Tensor begin_, Tensor products_, Tensor lengths_, int64_t n, int64_t d)
+      : data(dense<double>(data_, data_.dim())), columns(dense<int32_t>(columns_, 1)), begin(dense<int64_t>(begin_, 1)),
+        products(dense<double>(products_, 2)), lengths(dense<double>(lengths_, 1)) {
+    const bool sparse = data.dim() == 1, shared = data.dim() != 3;
+    const int64_t count = sparse ? begin.numel() - 1 : data.size(data.dim() - 2);
+    STD_TORCH_CHECK(sparse || data.size(data.dim() - 1) == d, "rayhull: rows of another width than the points");
+    STD_TORCH_CHECK(!shared || lengths.numel() == count, "rayhull: one length for each row");
+    STD_TORCH_CHECK(shared || data.size(0) == n, "rayhull: rows for another number of samples");
+    STD_TORCH_CHECK(products.numel() == 0 || products.numel() == count * count, "rayhull: products of other rows");
+    if (sparse) check_sparse(count, d);
+    rows = {count, d, read<double>(data), sparse ? read<int32_t>(columns) : nullptr,
+            sparse ? read<int64_t>(begin) : nullptr, products.numel() && shared ? read<double>(products) : nullptr,
+            read<double>(lengths)};
+    stride = shared ? 0 : count * d;
+  }
+
+ private:
+  void check_sparse(int64_t count, int64_t d) const {
+    const int64_t* places = read<int64_t>(begin);
+    STD_TORCH_CHECK(count >= 0 && places[0] == 0 && places[count] == data.numel() && columns.numel() == data.numel(),
+                    "rayhull: sparse rows do not fit together");
+    for (int64_t i = 0; i < count; i++) STD_TORCH_CHECK(places[i] <= places[i + 1], "rayhull: sparse rows out of order");
+    check_indices(columns, d);
+  }
+};
+
+// -> x (n, d), multipliers (n, M), residual (n), steps (n), status (n)
+inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> active_set(
+    Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor c, int64_t m, Tensor lower,
+    Tensor upper, Tensor y, Tensor active, Tensor state, int64_t gradient_steps, double step, int64_t pivots,
+    int64_t exact_steps, bool lazy) {
+  y = dense<double>(y, 2);
+  const int64_t n = y.size(0), d = y.size(1);
+  const RowTensors given(data, columns, begin, products, lengths, n, d);
+  const int64_t count = given.rows.count;
+  c = sides(c, n, count), lower = sides(lower, n, d), upper = sides(upper, n, d);
+  STD_TORCH_CHECK(0 <= m && m <= count, "rayhull: more inequalities than rows");
+  STD_TORCH_CHECK(active.numel() == n * count && state.numel() == n * d, "rayhull: a guess of another shape");
+  active = torch::stable::clone(dense<bool>(active, 2)), state = torch::stable::clone(dense<int8_t>(state, 2));
+  Tensor x = empty<double>({n, d}), multipliers = empty<double>({n, count}), residual = empty<double>({n});
+  Tensor steps = empty<int64_t>({n}), status = empty<int64_t>({n});
+  const Problem problem{given.rows, given.stride, m, read<double>(c), read<double>(lower), read<double>(upper),
+                        read<double>(y), stride_of(c), stride_of(lower), stride_of(upper)};
+  const Effort effort{gradient_steps, step, pivots, exact_steps, lazy};
+  const Solution solution{write<bool>(active), write<int8_t>(state), write<double>(multipliers), write<double>(x),
+                          write<int64_t>(status), write<int64_t>(steps), write<double>(residual)};
+  parallel(n, 8, [&](int64_t a, int64_t b) { solve_active_set(problem, effort, solution, a, b); });
+  return {x, multipliers, residual, steps, status};
+}
+
+// q (n, M), active (n, M), state (n, d) -> w (n, M)
+inline Tensor active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q,
+                            Tensor active, Tensor state) {
+  q = dense<double>(q, 2), active = dense<bool>(active, 2), state = dense<int8_t>(state, 2);
+  const int64_t n = q.size(0), count = q.size(1), d = state.size(1);
+  const RowTensors given(data, columns, begin, products, lengths, n, d);
+  STD_TORCH_CHECK(given.rows.count == count && active.numel() == n * count && state.size(0) == n,
+                  "rayhull: rows of another number than the right-hand sides");
+  Tensor w = empty<double>({n, count});
+  parallel(n, 8, [&](int64_t a, int64_t b) {
+    active_multipliers(given.rows, given.stride, read<double>(q), read<bool>(active), read<int8_t>(state),
+                       write<double>(w), a, b);
+  });
+  return w;
+}
+
+}  // namespace rayhull

@@ -1,0 +1,180 @@
+#include "clipped_shift.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tolerances.hpp"
+
+namespace rayhull {
+namespace {
+
+constexpr int64_t MOST = 120;  // Newton steps; half of them halve the bracket, if they must
+constexpr int ROUNDS = 3;
+constexpr double INFINITE = std::numeric_limits<double>::infinity();
+
+struct Step {
+  double total, slope, mass;  // a z; the sum of a² over the coordinates strictly inside their bounds; the sum of |a z|
+};
+
+struct Root {
+  double t = 0.0, residual = 0.0;
+  int64_t steps = 0;
+};
+
+// One block of one sample. The loops are sums, selections and stores, so that they use vector registers.
+class Block {
+ public:
+  Block(int64_t size, const double* a) : size_(size), a_(a), v_(size), z_(size) {
+    for (int64_t j = 0; j < size; j++) reach_ += std::abs(a[j]);
+  }
+
+  template <class Number>
+  Root solve(const Number* y, const int32_t* places, const double* lower, const double* upper, double c, bool equality) {
+    low_ = lower, high_ = upper, c_ = c, equality_ = equality;
+    for (int64_t j = 0; j < size_; j++) v_[j] = y[places[j]];
+    const double excess = clip() - c;
+    if (std::isnan(excess)) return {0.0, INFINITE, 0};
+    return excess > 0.0 || (equality && excess < 0.0) ? root(excess) : Root{};
+  }
+
+  template <class Number>
+  void write(Number* x, const int32_t* places) const {
+    for (int64_t j = 0; j < size_; j++) x[places[j]] = static_cast<Number>(z_[j]);
+  }
+
+ private:
+  // z = clip(v); returns a z.
+  double clip() {
+    double total = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      const double z = std::min(std::max(v_[j], low_[j]), high_[j]);
+      z_[j] = z;
+      total += a_[j] * z;
+    }
+    return total;
+  }
+
+  // z = clip(v - t a).
+  Step shift(double t) {
+    double total = 0.0, slope = 0.0, mass = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      const double u = v_[j] - t * a_[j], z = std::min(std::max(u, low_[j]), high_[j]);
+      z_[j] = z;
+      total += a_[j] * z;
+      mass += std::abs(a_[j] * z);
+      slope += (low_[j] < u) & (u < high_[j]) ? a_[j] * a_[j] : 0.0;
+    }
+    return {total, slope, mass};
+  }
+
+  // The slope for t just past 0 in the given direction: a coordinate on its bound that moves inwards counts. Images sit
+  // on the bounds of their pixels; without this their first Newton step would jump far too wide.
+  double first_slope(double direction) const {
+    double slope = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      const bool down = direction * a_[j] > 0.0;
+      const bool above = down ? low_[j] < v_[j] : low_[j] <= v_[j], below = down ? v_[j] <= high_[j] : v_[j] < high_[j];
+      slope += above & below ? a_[j] * a_[j] : 0.0;
+    }
+    return slope;
+  }
+
+  // Moves z by a further step where it is free, which meets the row to the rounding of z; returns what is still off.
+  double refine(double t, double step) {
+    double excess = -c_;
+    for (int64_t j = 0; j < size_; j++) {
+      const double u = v_[j] - t * a_[j], more = (low_[j] < u) & (u < high_[j]) ? step * a_[j] : 0.0;
+      const double z = std::min(std::max(z_[j] - more, low_[j]), high_[j]);
+      z_[j] = z;
+      excess += a_[j] * z;
+    }
+    return excess;
+  }
+
+  // For v far away, v - t a keeps the rounding of v. The root is then found again from v - t a (v is used up): adding a
+  // multiple of the row to v changes t and not z.
+  Root root(double excess) {
+    Root all;
+    for (int round = 0; round < ROUNDS; round++) {
+      double rounding = 0.0;
+      const Root some = newton(equality_ ? -INFINITE : -all.t, excess, rounding);
+      all = {all.t + some.t, some.residual, all.steps + some.steps};
+      if (std::abs(excess) <= rounding) break;
+      for (int64_t j = 0; j < size_; j++) v_[j] -= some.t * a_[j];
+      excess = clip() - c_;
+      if (excess == 0.0 || (excess < 0.0 && all.t <= 0.0 && !equality_)) {
+        all.residual = 0.0;
+        break;
+      }
+    }
+    return all;
+  }
+
+  // Newton steps from t = 0, halved or stretched where they leave the bracket; t >= least. `excess` becomes what the row
+  // is off, `rounding` what it may be.
+  Root newton(double least, double& excess, double& rounding) {
+    double left = least, right = INFINITE, t = 0.0, stride = 0.0;
+    Step at{0.0, first_slope(excess > 0.0 ? 1.0 : -1.0), 0.0};
+    for (int64_t used = 1;; used++) {
+      (excess > 0.0 ? left : right) = t;
+      double next = at.slope > 0.0 ? t + excess / at.slope : INFINITE;
+      if (!(left < next && next < right)) next = without_slope(left, right, t, excess, stride);
+      const double moved = std::abs(next - t);
+      t = next;
+      at = shift(t);
+      excess = at.total - c_;
+      rounding = 2 * ULP * (at.mass + std::abs(c_));
+      const bool met = std::abs(excess) <= rounding + 2 * ULP * std::abs(t) * at.slope;
+      if (met || moved <= ULP * std::abs(t) || used == MOST) return finish(t, used, at, excess, rounding);
+    }
+  }
+
+  // The middle of the bracket, or a stride of the size of the numbers involved where it is open.
+  double without_slope(double left, double right, double t, double excess, double& stride) const {
+    if (left > -INFINITE && right < INFINITE) return 0.5 * (left + right);
+    if (stride > 0.0) {
+      stride *= 4;
+    } else {
+      stride = std::abs(c_);
+      for (int64_t j = 0; j < size_; j++) stride = std::max(stride, std::abs(v_[j]));
+      if (!(stride > 0.0)) stride = 1.0;
+    }
+    return excess > 0.0 ? t + stride : t - stride;
+  }
+
+  Root finish(double t, int64_t used, const Step& at, double& excess, double rounding) {
+    if (std::abs(excess) > rounding && at.slope > 0.0) excess = refine(t, excess / at.slope);
+    const double error = std::abs(excess) / std::max(std::max(at.mass / reach_, std::abs(c_)), FLOOR);
+    return {t, at.mass < INFINITE ? error : INFINITE, used};
+  }
+
+  int64_t size_;
+  const double *a_, *low_ = nullptr, *high_ = nullptr;
+  double c_ = 0.0, reach_ = 0.0;
+  bool equality_ = false;
+  std::vector<double> v_, z_;
+};
+
+}  // namespace
+
+template <class Number>
+void clipped_shift(const ShiftProblem<Number>& p, const ShiftSolution<Number>& solution, int64_t start, int64_t stop) {
+  Block block(p.size, p.a);
+  for (int64_t n = start; n < stop; n++) {
+    for (int64_t b = 0; b < p.count; b++) {
+      const int64_t s = n * p.count + b;
+      const int32_t* places = p.index + b * p.size;
+      const double *lower = p.lower + (p.lower_each ? s * p.size : 0), *upper = p.upper + (p.upper_each ? s * p.size : 0);
+      const Root root = block.solve(p.y + n * p.width, places, lower, upper, p.c[p.c_each ? s : 0], p.equality);
+      block.write(solution.x + n * p.width, places);
+      solution.shifts[s] = root.t, solution.residual[s] = root.residual, solution.steps[s] = root.steps;
+    }
+  }
+}
+
+template void clipped_shift(const ShiftProblem<float>&, const ShiftSolution<float>&, int64_t, int64_t);
+template void clipped_shift(const ShiftProblem<double>&, const ShiftSolution<double>&, int64_t, int64_t);
+
+}  // namespace rayhull

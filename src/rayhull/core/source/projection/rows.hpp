@@ -1,0 +1,47 @@
+// Rows of a problem, dense or sparse, and products with them: what the active-set methods share.
+#pragma once
+
+#include <cstdint>
+
+namespace rayhull {
+
+struct Rows {
+  int64_t count, d;
+  const double* data;        // dense: row after row; sparse: the entries of row i from begin[i] to begin[i + 1]
+  const int32_t* columns;    // of each entry; null where rows are dense
+  const int64_t* begin;      // (count + 1); not used where rows are dense
+  const double* products;    // (count, count) every row · row, or null
+  const double* lengths;     // (count) 1-norms
+
+  bool is_dense() const { return columns == nullptr; }
+
+  double dot(int64_t i, const double* x) const {
+    double total = 0.0;
+    if (is_dense()) {
+      const double* row = data + i * d;
+      for (int64_t j = 0; j < d; j++) total += row[j] * x[j];
+    } else {
+      for (int64_t e = begin[i]; e < begin[i + 1]; e++) total += data[e] * x[columns[e]];
+    }
+    return total;
+  }
+
+  // x += factor * row i
+  void add(int64_t i, double factor, double* x) const {
+    if (is_dense()) {
+      const double* row = data + i * d;
+      for (int64_t j = 0; j < d; j++) x[j] += factor * row[j];
+    } else {
+      for (int64_t e = begin[i]; e < begin[i + 1]; e++) x[columns[e]] += factor * data[e];
+    }
+  }
+
+  double entry(int64_t i, int64_t j) const {
+    if (is_dense()) return data[i * d + j];
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++)
+      if (columns[e] == j) return data[e];
+    return 0.0;
+  }
+};
+
+}  // namespace rayhull

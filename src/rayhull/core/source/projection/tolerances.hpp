@@ -1,0 +1,14 @@
+// Numbers that rayhull/projection/tolerances.py knows too.
+#pragma once
+
+#include <cstdint>
+
+namespace rayhull {
+
+constexpr int64_t SOLVED = 0, UNSOLVED = 1, EMPTY = 2;  // what a status says
+constexpr double TOLERANCE = 1e-10;           // a residual up to this is an answer; most are near 1e-15
+constexpr double ULP = 2.2e-16;
+constexpr double ROUNDING = 256 * 0x1p-52;  // what a sum of a point and multiples of rows may be off, of the point
+constexpr double FLOOR = 1e-280;  // a size below which nothing is compared: its products with an ulp are not denormal
+
+}  // namespace rayhull
