@@ -53,7 +53,7 @@ def one_case(case: int) -> Counter[str]:
         raise AssertionError(f"case {case} ({kind}): a set that is not empty was called empty: {error}") from error
     wrong = certify(P, tensor, z, options.get("weights"))
     if wrong is not None:
-        raise AssertionError(f"case {case} ({kind}, {info.ways}, {tensor.dtype}, {sorted(options)}): {wrong}")
+        raise AssertionError(f"case {case} ({kind}, {info.solvers}, {tensor.dtype}, {sorted(options)}): {wrong}")
     return counts + Counter({"samples": len(x), "fallback": int(info.fallback.sum())})
 
 

@@ -12,8 +12,9 @@ import torch
 import rayhull as rh
 from rayhull.errors import MissingExtraError, UnverifiedError
 from rayhull.projection import compiled
-from rayhull.projection.problem import Problem
+from rayhull.projection.plan import plan
 from rayhull.projection.solvers import external, least_distance
+from rayhull.projection.standard_form import StandardForm
 from tests.fuzz_projection import certify
 
 SEED = np.random.default_rng(0)
@@ -30,6 +31,7 @@ SETS = {
     "convex": rh.convex(12),
     "concave in a box": rh.concave(9) & rh.box(-1, 1),
     "partial order": rh.ordered([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 6),
+    "partial order in a box": rh.ordered([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 6) & rh.box(-1, 1),
     "lipschitz": rh.lipschitz(7, 0.3),
     "unimodal": rh.unimodal(9, 4),
     "equalities": rh.Polyhedron(A_eq=SEED.standard_normal((3, 7)), b_eq=np.ones(3)),
@@ -112,13 +114,13 @@ def test_any_batch_shape_is_kept(P: rh.Polyhedron) -> None:
 
 
 @every_set
-def test_the_module_compiles_copies_pickles_and_names_its_ways(P: rh.Polyhedron) -> None:
+def test_the_module_compiles_copies_pickles_and_names_its_solvers(P: rh.Polyhedron) -> None:
     module, x = rh.Projection(P), points(P, 3).requires_grad_()
     z = module(x)
     for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         other.load_state_dict(module.state_dict())
         assert torch.equal(other(x), z)
-    assert module.projector.parts[0].way.name in repr(module)
+    assert module.projector.plan("cpu")[0].solver.name in repr(module)
 
 
 def test_torch_compile_goes_around_it_without_a_break() -> None:
@@ -173,13 +175,13 @@ def test_duplicate_rows_change_nothing() -> None:
 
 
 def test_structure_finds_the_closed_forms() -> None:
-    ways = {name: {p.way.name for p in rh.Projection(P).projector.parts} for name, P in SETS.items()}
-    assert ways["box"] == {"clamp"}
-    assert ways["tiles"] == ways["tiles without bounds"] == ways["simplex"] == {"clipped shift"}
-    assert ways["rows at right angles"] == {"orthogonal rows"}
-    assert ways["increasing by steps"] == ways["decreasing in a box"] == {"chain"}
-    assert ways["equalities"] == {"affine"}
-    assert ways["convex"] == {"active set"}
+    solvers = {name: {block.solver.name for block in plan(P)} for name, P in SETS.items()}
+    assert solvers["box"] == {"clamp"}
+    assert solvers["tiles"] == solvers["tiles without bounds"] == solvers["simplex"] == {"clipped shift"}
+    assert solvers["increasing by steps"] == solvers["decreasing in a box"] == {"chain"}
+    assert solvers["partial order in a box"] == {"order, clamped", "clamp"}
+    assert solvers["equalities"] == {"affine"}
+    assert solvers["convex"] == {"active set"}
 
 
 def test_at_a_kink_what_does_not_push_counts_as_absent() -> None:
@@ -207,16 +209,16 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
     spoil = compiled.Rows.solve
 
     def unconverged(self, *args):  # type: ignore[no-untyped-def]
-        found = spoil(self, *args)
-        found.z[1] += 1.0
-        found.status[1], found.residual[1] = 1, 1.0
-        return found
+        solution = spoil(self, *args)
+        solution.z[1] += 1.0
+        solution.status[1], solution.residual[1] = 1, 1.0
+        return solution
 
     monkeypatch.setattr(compiled.Rows, "solve", unconverged)
     again, info = module(x, return_info=True)
     torch.testing.assert_close(again, z, atol=1e-9, rtol=0)
     assert info.fallback.tolist() == [False, True, False, False, False, False]
-    monkeypatch.setattr("rayhull.projection.solve._fallbacks", lambda way: [])
+    monkeypatch.setattr(plan(P)[0], "fallbacks", ())
     with pytest.raises(UnverifiedError, match="sample 1"):
         module(x)
 
@@ -247,10 +249,10 @@ def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch)
 
 @every_set
 def test_the_last_resort_is_exact(P: rh.Polyhedron) -> None:
-    problem = Problem.of(P)
+    form = StandardForm.of(P)
     x = points(P, 2).reshape(2, -1).numpy()
     for y, z in zip(x, rh.project(P, x.reshape(2, *P.shape)).reshape(2, -1), strict=True):
-        answer = least_distance.nearest(problem.dense, problem.m, problem.rhs, problem.lower, problem.upper, y)
+        answer = least_distance.nearest(form.matrix.dense_array, form.m, form.c, form.lower, form.upper, y)
         assert answer is not None
         np.testing.assert_allclose(answer[0], z, atol=1e-10)
 
@@ -287,11 +289,11 @@ def test_threads_give_the_same_points(name: str, n: int, monkeypatch: pytest.Mon
 
 def test_test_time_projection_is_the_identity_in_training_only() -> None:
     P = SETS["tiles"]
-    model = rh.TestTimeProjection(torch.nn.Unflatten(1, (8, 8)), P, solver="osqp")
+    model = rh.ProjectedInEval(torch.nn.Unflatten(1, (8, 8)), P, solver="osqp")
     x = torch.randn(4, 64, dtype=torch.float64)
     assert torch.equal(model.train()(x), x.reshape(4, 8, 8))
     torch.testing.assert_close(model.eval()(x), rh.project(P, x.reshape(4, 8, 8)), atol=1e-4, rtol=0)
-    assert model.projection.projector.parts[0].way.name == "osqp"
+    assert model.projection.projector.plan("cpu")[0].solver.name == "osqp"
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------

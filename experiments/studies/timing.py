@@ -84,8 +84,8 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
     """The cases of one model that take turns, and how often: first the networks, then the solver loop alone."""
     P = paper_set()
     nets = {name: forward_pass(trained(model, name, settings, digits)) for name in NETWORKS}
-    ours = rh.TestTimeProjection(nets["unconstrained"], P).eval()
-    loop = rh.TestTimeProjection(nets["unconstrained"], P, solver="osqp").eval()
+    ours = rh.ProjectedInEval(nets["unconstrained"], P).eval()
+    loop = rh.ProjectedInEval(nets["unconstrained"], P, solver="osqp").eval()
     fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
     if settings.compiled:
         compiled = {name: torch.compile(nets[name]) for name in ("unconstrained", "constrained")}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
-    from rayhull.nn.projection import Projection, TestTimeProjection
+    from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.expressions import variables
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rayhull.sets.rules import rules
 
 _HOME = {
-    "nn.projection": ["Projection", "TestTimeProjection"],
+    "nn.projection": ["Projection", "ProjectedInEval"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
     "sets.expressions": ["variables"],
@@ -89,9 +89,9 @@ __all__ = [
     "MissingExtraError",
     "Parametrization",
     "Polyhedron",
+    "ProjectedInEval",
     "Projection",
     "RayhullError",
-    "TestTimeProjection",
     "UnverifiedError",
     "__version__",
     "along",

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.projection.operator import nearest, register
-from rayhull.projection.problem import Found
+from rayhull.projection.operator import nearest, packed, register
 from rayhull.projection.project import Projector
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ class Projection(nn.Module):
     """
 
     fingerprint: Tensor
+    stated: Tensor
     version: Tensor
 
     def __init__(
@@ -65,9 +65,12 @@ class Projection(nn.Module):
     ) -> None:
         super().__init__()
         self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
-        self._number = register(self.projector)
         self.warm_start = warm_start
-        self._last: list[Found] | None = None
+        self._last: list[Tensor] | None = None
+        self.register_buffer("stated", packed(self.projector), persistent=False)  # for programs that are exported
+        self._name = register(self.projector)
+        rows = sum(block.count * block.form.matrix.count for block in self.projector.plan("cpu"))
+        self._size = [rows, polyhedron.dim]
         digest = np.frombuffer(bytes.fromhex(polyhedron.fingerprint), np.uint8)
         self.register_buffer("fingerprint", torch.tensor(digest))
         self.register_buffer("version", torch.tensor(VERSION))
@@ -86,24 +89,23 @@ class Projection(nn.Module):
         upper: Any = None,
         return_info: bool = False,
     ) -> Any:
-        """Nearest points; with ``return_info`` also residuals, steps and ways."""
+        """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
         if torch.compiler.is_compiling() and not return_info:
-            return nearest(x, b, b_eq, lower, upper, self._number)
+            return self._as_operator(x, b, b_eq, lower, upper)
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper}
-        z, call = self.projector(x, warm=self._last if self.warm_start else None, **sides)
+        z, done = self.projector(x, guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
-            self._last = call.found
-        if not return_info:
-            return z
-        return z, call.info(tuple(x.shape[: x.ndim - len(self.polyhedron.shape)]))
+            self._last = [solution.multipliers for solution in done.solutions]
+        return (z, self.projector.info(done, x)) if return_info else z
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._number = register(self.projector)  # a copy is found by its own number
+    def _as_operator(self, x: Tensor, *sides: Any) -> Tensor:
+        projector = self.projector
+        z: Tensor = nearest(x, *sides, self.stated, self._size, self._name, projector.solver, projector.infeasible)[0]
+        return z
 
     def extra_repr(self) -> str:
-        ways = ", ".join(dict.fromkeys(part.way.name for part in self.projector.parts))
-        return f"{self.polyhedron}, solver={self.projector.solver!r} ({ways})"
+        solvers = ", ".join(dict.fromkeys(block.solver.name for block in self.projector.plan("cpu")))
+        return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers})"
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         theirs = state_dict.get(prefix + "fingerprint")
@@ -115,7 +117,7 @@ class Projection(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-class TestTimeProjection(nn.Module):
+class ProjectedInEval(nn.Module):
     """A model whose outputs are projected in evaluation and left alone in training: the paper's baseline.
 
     With ``solver="osqp"`` it is exactly the paper's: eps 1e-6, polishing, warm start, one sample at a time.
@@ -131,15 +133,13 @@ class TestTimeProjection(nn.Module):
     Examples:
         >>> import torch, rayhull as rh
         >>> P = rh.monotone(5)
-        >>> model = rh.TestTimeProjection(torch.nn.Linear(3, 5), P)
+        >>> model = rh.ProjectedInEval(torch.nn.Linear(3, 5), P)
         >>> x = torch.randn(8, 3)
         >>> torch.equal(model.train()(x), model.model(x))
         True
         >>> bool(P.contains(model.eval()(x)).all())
         True
     """
-
-    __test__ = False  # the name is not a pytest class
 
     def __init__(
         self,

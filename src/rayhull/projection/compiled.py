@@ -1,4 +1,4 @@
-"""The door to the compiled kernels: asks for numba when they are used, and spreads samples over threads."""
+"""The door to the compiled kernels: tensors in and out, samples spread over threads."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.projection.order import width
-from rayhull.projection.problem import Found, Problem, Rhs
-from rayhull.projection.solvers.dual import largest_eigenvalue
 from rayhull.sets.rows import Array
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
-
-
+DENSE = 0.25  # the share of entries from which rows are stored densely
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
 A_MILLISECOND = 1 << 18  # coordinates that a clipped shift goes through in that time: less is not worth a thread
@@ -49,74 +46,92 @@ def spread(run: Callable[[int, int], object], n: int, least: int = 8) -> None:
         done.result()
 
 
-def shift(y: Tensor, index: Array, a: Array, rhs: Rhs, equality: bool, out: Tensor) -> tuple[Array, Array, Array]:
+Sides = tuple[Tensor, Tensor, Tensor]  # c, lower, upper: one row for all samples or one for each
+
+
+def shift(x: Tensor, index: Array, a: Array, sides: Sides, equality: bool, out: Tensor) -> tuple[Tensor, ...]:
     """Clipped shifts for blocks in place: writes to ``out``; returns shifts, residuals and steps."""
     from rayhull.projection._kernels.shift import shift_range
 
-    n, blocks = y.shape[0], y.shape[0] * index.shape[0]
+    points, n = x.contiguous(), x.shape[0]
+    blocks = n * index.shape[0]
     shifts, residual, steps = np.empty(blocks), np.empty(blocks), np.empty(blocks, np.int64)
-    given = (y.numpy(), index, a, *rhs.arrays, equality, out.numpy(), shifts, residual, steps)
-    spread(lambda start, stop: shift_range(start, stop, *given), n, least=max(1, A_MILLISECOND // y.shape[1]))
-    return shifts, residual, steps
+    arrays = (points.numpy(), index, a, *map(_array, sides), equality, out.numpy(), shifts, residual, steps)
+    spread(lambda start, stop: shift_range(start, stop, *arrays), n, least=max(1, A_MILLISECOND // x.shape[1]))
+    return torch.from_numpy(shifts), torch.from_numpy(residual), torch.from_numpy(steps)
 
 
 def pool(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
-    """Nearest increasing sequences: points, pooled neighbours, which bound holds, residual, status."""
+    """Nearest increasing sequences: points, multipliers of x[i] <= x[i+1], residual, status."""
     from rayhull.projection._kernels.chain import pool_range
 
     n, d = y.shape
-    x, joined, state = np.empty((n, d)), np.empty((n, d - 1), bool), np.empty((n, d), np.int8)
-    residual, status = np.empty(n), np.zeros(n, np.int64)
-    given = [np.ascontiguousarray(v.numpy()) for v in (y, weights, lower, upper)]
-    spread(lambda a, b: pool_range(a, b, *given, x, joined, state, residual, status), n, least=256)
-    return tuple(torch.from_numpy(v) for v in (x, joined, state, residual, status))
+    x, multipliers, residual, status = np.empty((n, d)), np.empty((n, d - 1)), np.empty(n), np.zeros(n, np.int64)
+    arrays = [_array(v) for v in (y, weights, lower, upper)]
+    spread(lambda a, b: pool_range(a, b, *arrays, x, multipliers, residual, status), n, least=256)
+    return tuple(torch.from_numpy(v) for v in (x, multipliers, residual, status))
 
 
 class Rows:
-    """The rows of a problem as the kernels want them, dense or sparse."""
+    """Rows as the kernels want them, dense or sparse, and how to solve with them."""
 
-    def __init__(self, problem: Problem) -> None:
-        rows = problem.rows
+    def __init__(self, rows: sp.csr_array, dense: Array, largest_eigenvalue: float) -> None:
         count, d = rows.shape
-        if problem.is_dense:
-            stored = (problem.dense.ravel(), np.zeros(0, np.uint32), np.arange(count + 1) * d)
+        if rows.nnz > DENSE * count * d:
+            stored = (dense.ravel(), np.zeros(0, np.uint32), np.arange(count + 1) * d)
         else:
             stored = (rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64))
-        few = count <= MOST_PRODUCTS
-        self.rows = (*stored, (rows @ rows.T).toarray() if few else np.zeros((0, 0)))
+        products = (rows @ rows.T).toarray() if count <= MOST_PRODUCTS else np.zeros((0, 0))
+        self.rows = (*stored, products)
+        self.lengths = np.asarray(abs(rows).sum(1)).ravel()
         self.banded = width(rows) <= max(4.0, 0.05 * count)  # steps are cheap, gradients tell little: no first guess
         self.gradient_steps = 0 if self.banded else (40 if count >= MANY and len(stored[1]) == 0 else 20)
-        plane = not problem.bounded and 2 * problem.m <= count  # most rows are met anyway: start from those
-        self.steps_alone = 0 if plane else min(self.gradient_steps, ALONE)
-        self.step = 0.0 if self.banded else 1 / largest_eigenvalue(problem)
-        self.problem = problem
+        self.step = 0.0 if self.banded else 1 / largest_eigenvalue
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: tuple[Tensor, Tensor] | None) -> Found:
-        """Points by the active-set methods, each with its certificate."""
+    def solve(self, y: Tensor, m: int, sides: Sides, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, ...]:
+        """Points, multipliers, residuals, steps and status; ``start``: active rows and bounds, a guess."""
         from rayhull.projection._kernels.batch import solve_range
 
-        (n, d), count = y.shape, len(self.problem.rhs)
+        (n, d), count = y.shape, len(self.lengths)
         x, lam = np.empty((n, d)), np.empty((n, count))
         status, steps, residual = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
-        if warm is None:
-            active, state = np.zeros((n, count), bool), np.zeros((n, d), np.int8)
-            active[:, self.problem.m :] = True
+        if start is None:
+            active, at_bound = np.zeros((n, count), bool), np.zeros((n, d), np.int8)
+            active[:, m:] = True
         else:
-            active, state = (v.cpu().numpy().copy() for v in warm)
-        points = np.ascontiguousarray(y.cpu().numpy())
-        how = (self.steps_alone if warm is None else 0, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
-        c, lower, upper = rhs.arrays
-        problem = (self.rows, self.problem.lengths, c, self.problem.m, lower, upper)
+            active, at_bound = (v.numpy().copy() for v in start)
+        alone = 0 if start is not None else self._steps_alone(m, sides)
+        how = (alone, self.step, PIVOTS, EXACT_STEPS * (count + d) + 100, self.banded)
+        c, lower, upper = map(_array, sides)
+        stated, points = (self.rows, self.lengths, c, m, lower, upper), _array(y)
         made = (lam, x, status, steps, residual)
-        spread(lambda a, b: solve_range(a, b, problem, points, (active, state), made, how), n)
-        found = (torch.from_numpy(v) for v in (x, active, state, residual, steps, status))
-        return Found(*(found if y.is_cpu else (v.to(y.device) for v in found)))
+        spread(lambda a, b: solve_range(a, b, stated, points, (active, at_bound), made, how), n)
+        return tuple(torch.from_numpy(v) for v in (x, lam, residual, steps, status))
 
-    def multipliers(self, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
+    def _steps_alone(self, m: int, sides: Sides) -> int:
+        """Gradient steps for each sample on its own."""
+        unbounded = bool(sides[1].isinf().all() & sides[2].isinf().all())
+        plane = unbounded and 2 * m <= len(self.lengths)  # most rows are met anyway: start from those
+        return 0 if plane else min(self.gradient_steps, ALONE)
+
+    def multipliers(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere."""
         from rayhull.projection._kernels.batch import multipliers_range
 
         w = np.zeros(q.shape)
-        given: list[Any] = [np.ascontiguousarray(v.cpu().numpy()) for v in (q, active, state)]
-        spread(lambda a, b: multipliers_range(a, b, self.rows, *given, w), len(q))
-        return torch.from_numpy(w).to(q.device)
+        arrays: list[Any] = [_array(v) for v in (q, active, at_bound)]
+        spread(lambda a, b: multipliers_range(a, b, self.rows, *arrays, w), len(q))
+        return torch.from_numpy(w)
+
+
+def _array(v: Tensor) -> Array:
+    return np.ascontiguousarray(v.detach().numpy())
+
+
+def width(rows: sp.csr_array) -> float:
+    """How far back, on average, a row shares a coordinate with one before it."""
+    pattern = abs(rows)
+    shared = sp.coo_array(pattern @ pattern.T)
+    first = np.arange(rows.shape[0])
+    np.minimum.at(first, shared.row, shared.col)
+    return float((np.arange(rows.shape[0]) - first).mean()) if rows.shape[0] else 0.0

@@ -1,121 +1,159 @@
-"""One call: every part is solved, judged, solved again where it must be, and put together."""
+"""All blocks of a call: solved, certified, solved again where they must be, and put together."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.projection import compiled
-from rayhull.projection.plan import Given, Part
-from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Rhs
-from rayhull.projection.solver import Way
-from rayhull.projection.solvers import external, least_distance, least_violation
-from rayhull.projection.solvers.generic import ActiveSet, DualNewton
+from rayhull.projection.block import Block
+from rayhull.projection.certificate import unproven_empty
+from rayhull.projection.plan import Plan
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.sides import Sides
+from rayhull.projection.solver import Solver
+from rayhull.projection.solvers import least_violation
+from rayhull.projection.solvers.least_distance import LeastDistance
+from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
 
-NOTHING = torch.empty(0)
+
+@dataclass(eq=False)
+class Projected:
+    """Nearest points (n, D) and the problems and solutions of the blocks, kept for derivatives and for ``Info``."""
+
+    z: Tensor
+    plan: Plan
+    problems: list[Problem] = field(default_factory=list)
+    solutions: list[Solution] = field(default_factory=list)
+    fallback: list[Tensor] = field(default_factory=list)  # samples that a second solver answered
+    infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
+
+
+def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
+    """Nearest points of (n, D); ``guess``: multipliers of each block to start from."""
+    done = Projected(_empty_like(x), plan)
+    for k, block in enumerate(plan):
+        problem = block.problem(x, sides, done.z)
+        solution = block.solver.solve(problem, None if guess is None else guess[k])
+        if not solution.solved:
+            _solve_again(done, block, problem, solution, infeasible)
+        if solution.z is not None:
+            block.scatter(block.to_plain(solution.z), done.z)
+            solution.z = None  # not needed any more
+        done.problems.append(problem)
+        done.solutions.append(solution)
+    return done
+
+
+def _solve_again(done: Projected, block: Block, problem: Problem, solution: Solution, infeasible: str) -> None:
+    """Fill in what the first solver left open, or raise with the names of the samples."""
+    solution.status[unproven_empty(problem, solution)] = UNSOLVED
+    tried = [block.solver.name]
+    for solver in block.fallbacks:
+        left = (solution.status == UNSOLVED).nonzero()[:, 0]
+        if not len(left):
+            break
+        tried.append(solver.name)
+        done.fallback.append(_try(solver, problem, solution, left) // block.count)
+    lost = (solution.status == UNSOLVED).nonzero()[:, 0]
+    if len(lost):
+        worst = float(solution.residual[lost].max())
+        raise UnverifiedError(
+            f"No certified nearest point for {_names(lost // block.count)}: the KKT residual is {worst:.1e} after "
+            f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
+        )
+    empty = (solution.status == EMPTY).nonzero()[:, 0]
+    if len(empty) and infeasible == "raise":
+        raise EmptySetError(
+            f"No point satisfies the right-hand sides and bounds of {_names(empty // block.count)}. "
+            'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
+        )
+    if len(empty):
+        done.infeasible.append(empty // block.count)
+        _least_violation(block, problem, solution, empty)
+
+
+def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> Tensor:
+    """One more solver for the samples that are left; returns those that it answered."""
+    some = problem.take(left)
+    again = solver.solve(some)
+    again.status[(again.status == SOLVED) & ~(again.residual <= TOLERANCE)] = UNSOLVED
+    again.status[unproven_empty(some, again)] = UNSOLVED
+    better = again.status != UNSOLVED
+    solution.replace(left[better], again, better)
+    return left[better]
+
+
+def _least_violation(block: Block, problem: Problem, solution: Solution, empty: Tensor) -> None:
+    assert solution.z is not None
+    solution.z[empty] = least_violation.solve(problem.take(empty), LeastDistance(block.form))
+    solution.multipliers[empty] = torch.nan  # no multiplier exists, and no gradient flows
+    solution.status[empty], solution.residual[empty] = SOLVED, torch.nan
 
 
 @dataclass(frozen=True, eq=False)
 class Info:
-    """What was found out on the way. Shape: every tensor has the batch shape of x.
+    """What was found out on the way. Shape: every tensor begins with the batch shape of x.
+
+    The multipliers say what binds, and how much the squared distance would gain: at the nearest point
+    w (z − x) + A^T multipliers + A_eq^T multipliers_eq + bound_multipliers = 0 (w = 1 without weights).
 
     Attributes:
         residual: the KKT residual of each sample, relative to the numbers involved; at most 1e-10 for our solvers.
         steps: iterations, the most over the blocks of a sample.
-        ways: how each kind of block was solved.
+        solvers: how each kind of block was solved.
         fallback: samples that a second solver had to answer.
         infeasible: samples with no feasible point, answered by the least violation.
+        multipliers: (\\*, m), of the rows A z <= b: positive where a row binds, 0 elsewhere.
+        multipliers_eq: (\\*, m_eq), of the rows A_eq z = b_eq, of either sign.
+        bound_multipliers: (\\*, event shape): positive where an upper bound binds, negative where a lower one does.
     """
 
     residual: Tensor
     steps: Tensor
-    ways: tuple[str, ...]
+    solvers: tuple[str, ...]
     fallback: Tensor
     infeasible: Tensor
+    multipliers: Tensor
+    multipliers_eq: Tensor
+    bound_multipliers: Tensor
+
+    @property
+    def active(self) -> Tensor:
+        """Which rows of A bind, (\\*, m)."""
+        return self.multipliers > 0
 
 
-class Call:
-    """The state of one call, kept for its derivatives."""
-
-    def __init__(self, parts: list[Part], infeasible: str, warm: list[Found] | None = None) -> None:
-        self.parts, self.infeasible, self.warm = parts, infeasible, warm
-        self.found: list[Found] = []
-        self.fallback: list[Tensor] = []  # samples that a second solver answered
-        self.empty: list[Tensor] = []  # samples that have no feasible point
-
-    def run(self, x: Tensor, given: Given) -> Tensor:
-        """Nearest points. Shape: (n, D) → (n, D)."""
-        n, out = x.shape[0], _empty_like(x)
-        for k, part in enumerate(self.parts):
-            rhs = part.rhs(given, n, x.device)
-            found = part.way.solve_in_place(x, part.index, rhs, out)
-            if found is None or not found.solved:
-                found = self._solve(part, k, x, rhs, out)
-            self.found.append(found)
-        return out
-
-    def _solve(self, part: Part, k: int, x: Tensor, rhs: Rhs, out: Tensor) -> Found:
-        """Blocks gathered, solved, solved again where they must be, and written to ``out``."""
-        y = part.to_standard(part.gather(x))
-        warm = None if self.warm is None else (self.warm[k].active, self.warm[k].state)
-        found = part.way.solve(y, rhs, warm)
-        if not found.solved:
-            self._solve_again(part, y, rhs, found)
-        part.scatter(part.to_plain(found.z), out)
-        found.z = NOTHING  # not needed any more
-        return found
-
-    def _solve_again(self, part: Part, y: Tensor, rhs: Rhs, found: Found) -> None:
-        """Fill in what the first solver did not answer, or raise with the names of the samples."""
-        tried = [part.way.name]
-        doubtful = part.way.confirm_empty(y, rhs, found)
-        found.status[doubtful] = UNSOLVED
-        for way in _fallbacks(part.way):
-            left = (found.status == UNSOLVED).nonzero()[:, 0]
-            if not len(left):
-                break
-            tried.append(way.name)
-            some = rhs.take(left)
-            again = way.solve(y[left], some)
-            again.status[way.confirm_empty(y[left], some, again)] = UNSOLVED
-            better = again.status != UNSOLVED
-            _write(found, left[better], again, better)
-            self.fallback.append(left[better] // part.count)
-        lost = (found.status == UNSOLVED).nonzero()[:, 0] // part.count
-        if len(lost):
-            worst = float(found.residual[found.status == UNSOLVED].max())
-            raise UnverifiedError(
-                f"No certified nearest point for {_names(lost)}: the KKT residual is {worst:.1e} after "
-                f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
-            )
-        none = (found.status == EMPTY).nonzero()[:, 0]
-        if len(none) and self.infeasible == "raise":
-            raise EmptySetError(
-                f"No point satisfies the right-hand sides and bounds of {_names(none // part.count)}. "
-                'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
-            )
-        if len(none):
-            self.empty.append(none // part.count)
-            found.z[none] = least_violation.solve(part.way, y[none], rhs.take(none))
-            found.active[none], found.state[none] = False, 1  # a constant: no gradient flows
-            found.status[none], found.residual[none] = SOLVED, float("nan")
-
-    def info(self, batch: tuple[int, ...]) -> Info:
-        if not self.found:  # an empty batch
-            none = torch.zeros(batch)
-            return Info(none.double(), none.long(), (), none.bool(), none.bool())
-        n = math.prod(batch)
-        residual, steps = (
-            torch.stack([getattr(f, name).reshape(n, -1).amax(1) for f in self.found]).amax(0).reshape(batch)
-            for name in ("residual", "steps")
-        )
-        fallback, empty = (_mask(v, residual).reshape(batch) for v in (self.fallback, self.empty))
-        return Info(residual, steps, tuple(p.way.name for p in self.parts), fallback, empty)
+def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: tuple[int, int]) -> Info:
+    """Gather what the blocks found; ``rows``: the numbers of stated inequalities and equalities."""
+    n, like = math.prod(batch), done.z
+    residual, steps = like.new_zeros(n, dtype=torch.float64), like.new_zeros(n, dtype=torch.int64)
+    multipliers, multipliers_eq = (like.new_zeros((n, count), dtype=torch.float64) for count in rows)
+    bounds = like.new_zeros((n, math.prod(event)), dtype=torch.float64)
+    for block, problem, solution in zip(done.plan, done.problems, done.solutions, strict=True):
+        own, lam = block.on(like.device), solution.multipliers
+        residual = torch.maximum(residual, solution.residual.reshape(n, -1).amax(1))
+        steps = torch.maximum(steps, solution.steps.reshape(n, -1).amax(1))
+        for target, places, part in zip(
+            (multipliers, multipliers_eq), (own.inequalities, own.equalities), block.stated_units(lam), strict=True
+        ):
+            target[:, places] = part
+        beyond = problem.shifted(lam) - problem.clip(problem.shifted(lam))
+        block.scatter(block.to_standard(beyond), bounds)
+    return Info(
+        residual=residual.reshape(batch),
+        steps=steps.reshape(batch),
+        solvers=tuple(block.solver.name for block in done.plan),
+        fallback=_mask(done.fallback, n, like).reshape(batch),
+        infeasible=_mask(done.infeasible, n, like).reshape(batch),
+        multipliers=multipliers.reshape(*batch, rows[0]),
+        multipliers_eq=multipliers_eq.reshape(*batch, rows[1]),
+        bound_multipliers=bounds.reshape(*batch, *event),
+    )
 
 
 def _empty_like(x: Tensor) -> Tensor:
@@ -125,29 +163,12 @@ def _empty_like(x: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(x.shape, np.float32 if x.dtype == torch.float32 else np.float64))
 
 
-def _mask(samples: list[Tensor], like: Tensor) -> Tensor:
+def _mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
     """True for the samples that are named."""
-    mask = torch.zeros(like.numel(), dtype=torch.bool, device=like.device)
+    mask = torch.zeros(n, dtype=torch.bool, device=like.device)
     for named in samples:
         mask[named] = True
     return mask
-
-
-def _fallbacks(way: Way) -> list[Way]:
-    """Who is asked next: our other solvers, then those that are installed."""
-    ways: list[Way] = []
-    if compiled.available() and not isinstance(way, ActiveSet):
-        ways.append(ActiveSet(way.problem))
-    if not isinstance(way, DualNewton):
-        ways.append(DualNewton(way.problem))
-    ways.append(least_distance.LeastDistance(way.problem))
-    installed = [name for name in ("daqp", "piqp") if external.installed(name)]
-    return ways + [external.External(way.problem, name) for name in installed if name != way.name]
-
-
-def _write(found: Found, where: Tensor, again: Found, which: Tensor) -> None:
-    for name in ("z", "active", "state", "residual", "steps", "status"):
-        getattr(found, name)[where] = getattr(again, name)[which]
 
 
 def _names(samples: Tensor, most: int = 8) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numba import njit
 
+from rayhull.projection._kernels.certificate import kkt_residual
 from rayhull.projection._kernels.exact import DONE, EMPTY, exact
-from rayhull.projection._kernels.judge import judge
 from rayhull.projection._kernels.pivot import choose, pivot, workspace
 from rayhull.projection._kernels.rows import OPTIONS, factorise, gram, solve_lower, solve_upper
 from rayhull.projection._kernels.warm import guess
-from rayhull.projection.problem import ACCEPT, SOLVED, UNSOLVED
+from rayhull.projection.tolerances import SOLVED, TOLERANCE, UNSOLVED
 
 
 @njit(**OPTIONS)
@@ -37,8 +37,8 @@ def solve_range(start, stop, problem, y, guessed, made, how):  # type: ignore[no
             steps[n] += more
         for j in range(len(low)):
             x[n, j] = min(max(x[n, j], low[j]), high[j])
-        residual[n] = judge(rows, rhs, m, low, high, y[n], lam[n], x[n], work[7], active[n], state[n])
-        if residual[n] <= ACCEPT:
+        residual[n] = kkt_residual(rows, rhs, m, low, high, y[n], lam[n], x[n], work[7], active[n], state[n])
+        if residual[n] <= TOLERANCE:
             status[n] = SOLVED
         elif status[n] != EMPTY:
             status[n] = UNSOLVED

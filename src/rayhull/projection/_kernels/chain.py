@@ -9,8 +9,8 @@ from rayhull.projection._kernels.rows import OPTIONS
 
 
 @njit(**OPTIONS)
-def pool_range(start, stop, y, weights, lower, upper, x, joined, state, residual, status):  # type: ignore[no-untyped-def]
-    """Fill samples start .. stop - 1: x, which neighbours are pooled, and which coordinate's bound holds a pool."""
+def pool_range(start, stop, y, weights, lower, upper, x, multipliers, residual, status):  # type: ignore[no-untyped-def]
+    """Fill samples start .. stop - 1: x, and the multipliers of x[i] <= x[i + 1]."""
     d = y.shape[1]
     sums, masses, values = np.empty(d), np.empty(d), np.empty(d)
     floors, ceilings = np.empty(d), np.empty(d)
@@ -24,7 +24,7 @@ def pool_range(start, stop, y, weights, lower, upper, x, joined, state, residual
             value = min(max(y[n, i], floor), ceiling)
             if floor > ceiling:
                 status[n] = 2
-            while q > 0 and values[q - 1] >= value:
+            while q > 0 and values[q - 1] > value:
                 q -= 1
                 total += sums[q]
                 w += masses[q]
@@ -36,34 +36,35 @@ def pool_range(start, stop, y, weights, lower, upper, x, joined, state, residual
             sums[q], masses[q], sizes[q] = total, w, size
             floors[q], ceilings[q], values[q] = floor, ceiling, value
             q += 1
-        _write(n, q, y, weights, low, high, sizes, values, x, joined, state, residual)
+        _write(n, q, y, weights, low, high, sizes, values, x, multipliers, residual)
 
 
 @njit(**OPTIONS)
-def _write(n, q, y, weights, low, high, sizes, values, x, joined, state, residual):  # type: ignore[no-untyped-def]
-    """Spread the pools, and certify: the running sums of w (y - x) are the multipliers and must not be negative."""
-    at, worst, size = 0, 0.0, 1e-300
+def _write(n, q, y, weights, low, high, sizes, values, x, multipliers, residual):  # type: ignore[no-untyped-def]
+    """Spread the pools, and certify: the running sums of w (y - x) are the multipliers and must not be negative.
+
+    What a pool that is clipped leaves over is taken by one bound: the last that holds it from above (all before it
+    want up), the first that holds it from below.
+    """
+    at, worst, size = 0, 0.0, 1e-280
     for p in range(q):
-        value, push = values[p], 0.0
+        value, rest, holder = values[p], 0.0, -1
         for i in range(at, at + sizes[p]):
-            push += weights[i] * (y[n, i] - value)
-        holder = 0 if push == 0.0 else (1 if push > 0.0 else -1)
-        force = 0.0
-        rest = push
+            rest += weights[i] * (y[n, i] - value)
+        for i in range(at, at + sizes[p]):
+            if (rest > 0.0 and high[i] == value) or (rest < 0.0 and low[i] == value and holder < 0):
+                holder = i
+        total = 0.0
         for i in range(at, at + sizes[p]):
             x[n, i] = value
             size = max(size, abs(y[n, i]))
-            force += weights[i] * (y[n, i] - value)
-            state[n, i] = 0
-            if (holder > 0 and high[i] == value) or (holder < 0 and low[i] == value):
-                state[n, i] = holder
-                force -= rest  # the bound takes what is left of the push
-                holder, rest = 0, 0.0
-            if i + 1 < at + sizes[p]:
-                joined[n, i] = True
-                worst = max(worst, -force / weights[i])
-            elif i + 1 < y.shape[1]:
-                joined[n, i] = False
+            total += weights[i] * (y[n, i] - value)
+            if i == holder:
+                total -= rest
+            if i + 1 < y.shape[1]:
+                inside = i + 1 < at + sizes[p]
+                multipliers[n, i] = max(total, 0.0) if inside else 0.0
+                worst = max(worst, -total / weights[i] if inside else 0.0)
         at += sizes[p]
-        worst = max(worst, abs(force) / weights[at - 1])
-    residual[n] = worst / size
+        worst = max(worst, abs(total) / weights[at - 1])
+    residual[n] = worst / size if worst == worst else np.inf

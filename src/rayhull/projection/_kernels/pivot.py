@@ -188,6 +188,6 @@ def _exchange(lower, upper, v, active, state, excess, only, lazy):  # type: igno
         for j in range(d):
             if only < 0 or only == j:
                 state[j] = side(v[j], lower[j], upper[j], state[j])
-    for i in range(len(excess)):
+    for i in range(len(active)):
         if excess[i] > 0.0 and (only < 0 or only == d + i):
             active[i] = not active[i]

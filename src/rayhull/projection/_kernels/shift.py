@@ -6,8 +6,10 @@ import numpy as np
 from numba import njit
 
 from rayhull.projection._kernels.rows import FAST, OPTIONS
+from rayhull.projection.tolerances import FLOOR
 
 MOST = 120
+ROUNDS = 3
 NO_NAN = {**OPTIONS, "fastmath": FAST | {"nnan"}}  # points are finite: min and max become single instructions
 ULP = 2.2e-16
 
@@ -98,12 +100,32 @@ def _refine(v, a, t, step, rhs, low, high, z):  # type: ignore[no-untyped-def]
 
 @njit(**NO_NAN)
 def _root(v, a, rhs, low, high, equality, excess, reach, z):  # type: ignore[no-untyped-def]
-    """z = clip(v - t a) with a·z = rhs: Newton steps, halved or stretched where they leave the bracket.
+    """z = clip(v - t a) with a·z = rhs. Returns t, the number of steps, and what the row of z is off, relatively.
 
-    Returns t, the number of steps, and what the row of the z that was written is off, relative to its terms. The
-    rounding of z may be far below that of v and t a, which is what the steps reach: hence the refinement.
+    For v far away, v - t a keeps the rounding of v. The root is then found again from v - t a (v is used up): adding
+    a multiple of the row to v changes t and not z.
     """
-    left, right = -np.inf if equality else 0.0, np.inf
+    total, used, error = 0.0, 0, np.inf
+    for _ in range(ROUNDS):
+        least = -np.inf if equality else -total
+        t, more, excess, rounding, error = _newton(v, a, rhs, low, high, least, excess, reach, z)
+        total += t
+        used += more
+        if abs(excess) <= rounding:
+            break
+        for j in range(len(v)):
+            v[j] -= t * a[j]
+        excess = _clip(v, a, low, high, z) - rhs
+        if excess == 0.0 or (excess < 0.0 and total <= 0.0 and not equality):
+            error = 0.0
+            break
+    return total, used, error
+
+
+@njit(**NO_NAN)
+def _newton(v, a, rhs, low, high, least, excess, reach, z):  # type: ignore[no-untyped-def]
+    """Newton steps, halved or stretched where they leave the bracket, from t = 0 with this excess; t >= least."""
+    left, right = least, np.inf
     t, used, stride = 0.0, 0, 0.0
     slope = _first_slope(v, a, low, high, 1.0 if excess > 0.0 else -1.0)
     while True:
@@ -127,8 +149,8 @@ def _root(v, a, rhs, low, high, equality, excess, reach, z):  # type: ignore[no-
             break
     if abs(excess) > rounding and slope > 0.0:
         excess = _refine(v, a, t, excess / slope, rhs, low, high, z)
-    error = abs(excess) / max(mass / reach, abs(rhs), 1e-300)
-    return t, used, error if mass < np.inf else np.inf
+    error = abs(excess) / max(mass / reach, abs(rhs), FLOOR)
+    return t, used, excess, rounding, error if mass < np.inf else np.inf
 
 
 @njit(**NO_NAN)

@@ -1,43 +1,45 @@
-"""Equalities only: one factorisation, kept."""
+"""Equalities only: one pseudo-inverse, kept."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.projection.problem import EMPTY, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.solver import Way
+from rayhull.projection.certificate import certified
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
+from rayhull.projection.solvers.generic import generic
+from rayhull.projection.standard_form import StandardForm
+from rayhull.projection.tolerances import EMPTY, UNSOLVED
 
-RANK = 1e-11  # singular values below this, relative to the largest, belong to dependent rows
 
-
-class Affine(Way):
+class Affine(Solver):
     """z = y − G⁺(G y − c); dependent rows are allowed as long as they agree."""
 
     name = "affine"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        gram = problem.dense @ problem.dense.T
-        self.inverse = torch.as_tensor(np.linalg.pinv(gram, rcond=RANK, hermitian=True))  # (M, M)
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self._inverse: dict[torch.device, Tensor] = {}
 
     @classmethod
-    def fits(cls, problem: Problem) -> bool:
-        return problem.m == 0 and len(problem.rhs) > 0 and not problem.bounded
+    def fits(cls, form: StandardForm) -> bool:
+        return form.m == 0 and form.matrix.count > 0 and not form.bounded
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        z, lam = y, y.new_zeros((len(y), len(self.problem.rhs)))
-        inverse = self.inverse.to(y.device)
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        z = problem.y
+        if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
+            return self.with_bounds.solve(problem, guess)
+        inverse = self._on(z.device)
         for _ in range(3):  # refinement: rows met to rounding
-            step = (self.products(z) - rhs.c) @ inverse
-            lam, z = lam + step, z - self.combine(step)
-        found = self.found(y, rhs, z, lam)
-        if len(rhs.c) > 1:  # the rows of the set agree; those of a sample need not
-            found.status[(found.status == UNSOLVED) & (found.residual > 1e-7)] = EMPTY
-        return found
+            z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
+        solution = certified(problem, z, (problem.y - z) @ inverse)
+        if problem.may_be_empty:  # the rows of the set agree; those of a sample need not
+            solution.status[(solution.status == UNSOLVED) & (solution.residual > 1e-7)] = EMPTY
+        return solution
 
-    def multipliers(self, q: Tensor, found: Found) -> Tensor:
-        return q @ self.inverse.to(q.device)
+    def _on(self, device: torch.device) -> Tensor:
+        if device not in self._inverse:
+            self._inverse[device] = torch.as_tensor(self.form.matrix.pseudo_inverse, device=device)  # (d, M)
+        return self._inverse[device]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.projection import compiled
-from rayhull.projection.problem import ACCEPT, EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.solver import Way, refuse_crossed
+from rayhull.projection.certificate import certified, mark_crossed
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
+from rayhull.projection.standard_form import StandardForm
+from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
 from rayhull.sets.rows import Array
 
 STEPS = 120
+ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
 
 
-class ClippedShift(Way):
+class ClippedShift(Solver):
     """min ½‖z − y‖² subject to a·z <= c (or = c), lower <= z <= upper: z = clip(y − t a, lower, upper).
 
     t >= 0 is the root of a·clip(y − t a) = c, which falls piecewise linearly in t: Newton steps, halved where they
@@ -25,126 +26,99 @@ class ClippedShift(Way):
     """
 
     name = "clipped shift"
-    places: Array | None = None
+
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        self._places: tuple[Tensor, Array] | None = None
 
     @classmethod
-    def fits(cls, problem: Problem) -> bool:
-        return len(problem.rhs) == 1 and (problem.bounded or compiled.available())
+    def fits(cls, form: StandardForm) -> bool:
+        return form.matrix.count == 1
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        a, c = self.dense_rows(y)[0], rhs.c[:, 0]
-        t, steps = _root(y, a, c, rhs, equality=self.problem.m == 0)
-        z, t = _refine(y, a, c, rhs, t)
-        found = self.found(y, rhs, z, t[:, None], steps)
-        self._mark_empty(found, rhs)
-        return found
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        solution = self._in_place(problem)
+        if solution is None or not solution.solved:
+            z, t, steps = _shift(problem, self.form.matrix.dense(problem.c)[0], equality=problem.m == 0)
+            solution = certified(problem, z, t[:, None], steps)
+            self._mark_empty(problem, solution)
+        return solution
 
-    def solve_in_place(self, x: Tensor, index: Tensor, rhs: Rhs, out: Tensor) -> Found | None:
-        """The same for blocks read from and written to their places in the samples; None where no kernel serves."""
-        fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and self.problem.root is None
-        if not fits or not compiled.available():
+    def _in_place(self, problem: Problem) -> Solution | None:
+        """Blocks read from and written to their places in the samples by the kernel; None where it does not serve."""
+        at = problem.in_place
+        dtypes = (torch.float32, torch.float64)
+        if at is None or not self.form.compiled or at.x.dtype not in dtypes or self.form.root is not None:
             return None
-        x, row, equality = x.contiguous(), self.problem.dense[0], self.problem.m == 0
-        found = ShiftFound(self, x, index, rhs, *compiled.shift(x, self._places(index), row, rhs, equality, out))
-        self._mark_empty(found, rhs)
-        return found
+        row = self.form.matrix.dense_array[0]
+        t, error, steps = compiled.shift(at.x, self._index(at.index), row, problem.sides, problem.m == 0, at.out)
+        solution = Solution(None, t[:, None], error, steps, torch.where(error <= TOLERANCE, SOLVED, UNSOLVED))
+        self._mark_empty(problem, solution)
+        return solution
 
-    def _places(self, index: Tensor) -> Array:
-        if self.places is None:
-            self.places = index.numpy().astype(np.uint32)  # unsigned: the kernel need not look for negative ones
-        return self.places
+    def _index(self, index: Tensor) -> Array:
+        if self._places is None or self._places[0] is not index:
+            self._places = index, index.numpy().astype(np.uint32)  # unsigned: the kernel looks for no negative ones
+        return self._places[1]
 
-    def _mark_empty(self, found: Found, rhs: Rhs) -> None:
-        if max(rhs.c.shape[0], rhs.lower.shape[0], rhs.upper.shape[0]) > 1:
-            a = torch.as_tensor(self.problem.dense[0], device=rhs.c.device)
-            found.status[_out_of_reach(a, rhs.c[:, 0], rhs, self.problem.m == 0)] = EMPTY
-            refuse_crossed(found, rhs)
-
-    def multipliers(self, q: Tensor, found: Found) -> Tensor:
-        squares = torch.as_tensor(self.problem.dense[0] ** 2, device=q.device)
-        slope = (found.state == 0).to(q.dtype) @ squares
-        push = found.active[:, 0] & (slope > 0)
-        return torch.where(push, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
+    def _mark_empty(self, problem: Problem, solution: Solution) -> None:
+        if problem.may_be_empty:
+            unreachable = _out_of_reach(problem, self.form.matrix.dense(problem.c)[0])
+            solution.status[unreachable.expand(len(solution.status))] = EMPTY
+            mark_crossed(problem, solution)
 
 
-class ShiftFound(Found):
-    """Answers written in place: which bounds push is worked out from x and the shifts when a derivative asks."""
+def _shift(problem: Problem, a: Tensor, equality: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """z = clip(y − t a), t and the number of steps.
 
-    def __init__(
-        self, way: ClippedShift, x: Tensor, index: Tensor, rhs: Rhs, shifts: Array, residual: Array, steps: Array
-    ) -> None:
-        self.way, self.x, self.index, self.rhs = way, x, index, rhs
-        self.t, self.residual, self.steps = (torch.from_numpy(v) for v in (shifts, residual, steps))
-
-    @cached_property
-    def status(self) -> Tensor:  # type: ignore[override]
-        return torch.where(self.residual <= ACCEPT, SOLVED, UNSOLVED)
-
-    @property
-    def solved(self) -> bool:
-        if "status" in vars(self):  # someone looked, and may have marked empty ones
-            return super().solved
-        return bool(self.residual.numpy().max() <= ACCEPT)
-
-    @property
-    def active(self) -> Tensor:  # type: ignore[override]
-        return (self.t != 0)[:, None]
-
-    @cached_property
-    def state(self) -> Tensor:  # type: ignore[override]
-        blocks = self.x[:, self.index].reshape(len(self.t), -1)
-        v = blocks - self.t[:, None] * self.way.dense_rows(self.t)[0]
-        return (v > self.rhs.upper).to(torch.int8) - (v < self.rhs.lower).to(torch.int8)
+    For y far away, y − t a keeps the rounding of y. The shift is then found again from y − t a, which moves the row
+    to the rounding of z: adding a multiple of the row to y changes t and not z.
+    """
+    y, total, steps = problem.y, problem.y.new_zeros(len(problem.y)), None
+    for _ in range(ROUNDS):
+        least = -total if not equality else torch.full_like(total, -torch.inf)
+        t, used = _root(problem, y, a, least)
+        steps = used if steps is None else steps + used
+        y, total = y - t[:, None] * a, total + t
+    assert steps is not None
+    return problem.clip(y), total, steps
 
 
-def _root(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> tuple[Tensor, Tensor]:
-    """t with a·clip(y − t a) = c, or 0 where an inequality holds already; and the number of steps."""
-    n = len(y)
-    t = y.new_zeros(n)
-    low = torch.full_like(t, -np.inf if equality else 0.0)
-    high = torch.full_like(t, np.inf)
+def _root(problem: Problem, y: Tensor, a: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
+    """t >= least with a·clip(y − t a) = c, or 0 where an inequality holds already at the least; and the steps."""
+    lower, upper, c = problem.lower, problem.upper, problem.c[:, 0]
+    t, low, high = y.new_zeros(len(y)), least.clone(), torch.full_like(least, torch.inf)
     largest = y.abs().amax(1)
-    start = torch.clamp(y, rhs.lower, rhs.upper).abs().amax(1)
-    stride = largest + start + c.abs()
-    steps = torch.zeros(n, dtype=torch.int64, device=y.device)
-    ulp = torch.finfo(y.dtype).eps
-    goal = 4 * ulp * (a.abs().sum() * start + c.abs() + largest)
+    start = problem.clip(y).abs().amax(1)
+    stride = (largest + start + c.abs()).clamp_min(1e-280)
+    steps = torch.zeros(len(y), dtype=torch.int64, device=y.device)
+    goal = 4 * torch.finfo(y.dtype).eps * (a.abs().sum() * start + c.abs())
     for _ in range(STEPS):
         v = y - t[:, None] * a
-        z = torch.clamp(v, rhs.lower, rhs.upper)
-        excess = z @ a - c
-        done = excess.abs() <= goal
-        if not equality:
-            done |= (t == 0) & (excess <= 0)
+        excess = problem.clip(v) @ a - c
+        done = (excess.abs() <= goal) | ((t <= least) & (excess <= 0)) | (high <= low)
         if bool(done.all()):
             break
-        slope = ((v > rhs.lower) & (v < rhs.upper)).to(y.dtype) @ (a * a)
+        slope = ((v > lower) & (v < upper)).to(y.dtype) @ (a * a)
         low, high = torch.where(excess > 0, t, low), torch.where(excess < 0, t, high)
         newton = t + excess / slope
-        middle = torch.where(low.isfinite() & high.isfinite(), (low + high) / 2, t + excess.sign() * stride)
-        stride = torch.where(low.isfinite() & high.isfinite(), stride, 4 * stride)
+        bracketed = low.isfinite() & high.isfinite()
+        middle = torch.where(bracketed, (low + high) / 2, t + excess.sign() * stride)
+        stride = torch.where(bracketed, stride, 4 * stride)
         inside = (newton > low) & (newton < high) & newton.isfinite()
-        t = torch.where(done, t, torch.where(inside, newton, middle))
+        new = torch.where(inside, newton, torch.maximum(middle, least))
+        done |= new == t  # neighbouring floats: the rounding of y is reached
+        t = torch.where(done, t, new)
         steps += ~done
+        if bool(done.all()):
+            break
     return t, steps
 
 
-def _refine(y: Tensor, a: Tensor, c: Tensor, rhs: Rhs, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Meet the row to the rounding of z, where y - t a left the rounding of a much larger y."""
-    v = y - t[:, None] * a
-    z = torch.clamp(v, rhs.lower, rhs.upper)
-    free = ((v > rhs.lower) & (v < rhs.upper)).to(y.dtype)
-    slope = (free @ (a * a)).clamp_min(torch.finfo(y.dtype).tiny)
-    for _ in range(2):
-        step = torch.where((t != 0) & (free.sum(1) > 0), (z @ a - c) / slope, 0.0)
-        t = t + step
-        z = torch.clamp(z - free * step[:, None] * a, rhs.lower, rhs.upper)
-    return z, t
-
-
-def _out_of_reach(a: Tensor, c: Tensor, rhs: Rhs, equality: bool) -> Tensor:
+def _out_of_reach(problem: Problem, a: Tensor) -> Tensor:
     """Samples whose bounds alone keep a·z away from c."""
-    least = torch.where(a > 0, a * rhs.lower, torch.where(a < 0, a * rhs.upper, 0.0)).sum(1)
-    most = torch.where(a > 0, a * rhs.upper, torch.where(a < 0, a * rhs.lower, 0.0)).sum(1)
-    room = 1e-12 * (1 + c.abs())
-    return (least > c + room) | (most < c - room) if equality else least > c + room
+    lower, upper, c = problem.lower, problem.upper, problem.c[:, 0]
+    least = torch.where(a > 0, a * lower, torch.where(a < 0, a * upper, 0.0)).sum(1)
+    most = torch.where(a > 0, a * upper, torch.where(a < 0, a * lower, 0.0)).sum(1)
+    slack = 1e-12 * (1e-3 + c.abs())
+    above = least > c + slack
+    return above | (most < c - slack) if problem.m == 0 else above

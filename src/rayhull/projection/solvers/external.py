@@ -12,46 +12,61 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import optional
-from rayhull.projection.problem import SOLVED, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.solver import Way, refuse_crossed
+from rayhull.projection.certificate import certified, mark_crossed
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
+from rayhull.projection.standard_form import StandardForm
+from rayhull.projection.tolerances import SOLVED, UNSOLVED
 from rayhull.sets.rows import Array
 
 # A solver, set up once for the rows, maps (y, c, lower, upper) to (point, multipliers of the rows, solved).
 Solve = Callable[[Array, Array, Array, Array], tuple[Array, Array, bool]]
 
 
-class External(Way):
-    """One by one through a solver: the paper's baseline with ``osqp``."""
+class External(Solver):
+    """One by one on the host through a solver: the paper's baseline with ``osqp``.
 
-    def __init__(self, problem: Problem, solver: str) -> None:
-        super().__init__(problem)
-        self.solver = solver
-        self.accept = ACCEPTED[solver]
+    Answers are accepted at the solver's own tolerance where the user asked for it by name.
+    """
+
+    def __init__(self, form: StandardForm, package: str) -> None:
+        super().__init__(form)
+        self.name = package  # type: ignore[misc]
+        self.accept = ACCEPTED[package]
         self._solve: Solve | None = None
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.solver
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        y, device = problem.y.cpu().numpy(), problem.y.device
+        sides = [v.expand(len(y), -1).cpu().numpy() for v in (problem.c, problem.lower, problem.upper)]
+        answers = [self._one(point, *(v[n] for v in sides)) for n, point in enumerate(y)]
+        z, multipliers = (
+            torch.as_tensor(np.array([a[i] for a in answers]).reshape(len(y), -1), device=device) for i in (0, 1)
+        )
+        multipliers = _without_traces(problem, z, multipliers)
+        solution = certified(problem, z, multipliers)
+        ok = torch.as_tensor([a[2] for a in answers], device=device) & (solution.residual <= self.accept)
+        solution.status = torch.where(ok, SOLVED, UNSOLVED)
+        mark_crossed(problem, solution)
+        return solution
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        if self._solve is None:
-            self._solve = SOLVERS[self.solver](self.problem)
-        parts = [v.expand(len(y), -1).cpu().numpy() for v in (rhs.c, rhs.lower, rhs.upper)]
-        answers = [self._solve(point, *(v[n] for v in parts)) for n, point in enumerate(y.cpu().numpy())]
-        z = np.array([a[0] for a in answers]).reshape(y.shape)
-        lam = np.array([a[1] for a in answers]).reshape(len(y), -1)
-        points, multipliers = (torch.as_tensor(v, device=y.device) for v in (z, lam))
-        slack = rhs.c - self.products(points)
-        touching = multipliers >= slack  # an interior-point method leaves a trace of force on every row
-        touching[:, self.problem.m :] = True
-        found = self.found(y, rhs, points, torch.where(touching, multipliers, 0.0))
-        ok = torch.as_tensor([a[2] for a in answers], device=y.device) & (found.residual <= self.accept)
-        found.status = torch.where(ok, SOLVED, UNSOLVED)
-        refuse_crossed(found, rhs)
-        return found
+    def _one(self, y: Array, c: Array, lower: Array, upper: Array) -> tuple[Array, Array, bool]:
+        try:
+            if self._solve is None:
+                self._solve = SOLVERS[self.name](self.form)
+            return self._solve(y, c, lower, upper)
+        except (RuntimeError, ValueError):  # how these packages refuse rows that are singular to them
+            self._solve = None
+            return np.clip(y, lower, upper), np.zeros(len(c)), False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_solve": None}  # solver handles are not picklable; made again when used
+
+
+def _without_traces(problem: Problem, z: Tensor, multipliers: Tensor) -> Tensor:
+    """An interior-point method leaves a trace of a multiplier on every row: 0 where the slack is larger."""
+    active = multipliers >= problem.c - problem.matrix.times(z)
+    active[:, problem.m :] = True
+    return torch.where(active, multipliers, 0.0)
 
 
 def installed(package: str) -> bool:
@@ -62,25 +77,25 @@ def _import(package: str) -> Any:
     return optional(package, package, "solvers", f"solver={package!r}")
 
 
-def _stacked(problem: Problem) -> tuple[sp.csc_array, Array]:
+def _stacked(form: StandardForm) -> tuple[sp.csc_array, Array]:
     """Rows and then an identity row for each bounded coordinate; and which those are."""
-    bounded = np.flatnonzero(np.isfinite(problem.lower) | np.isfinite(problem.upper))
-    eye = sp.csr_array(sp.eye_array(problem.d, format="csr")[bounded])
-    return sp.csc_array(sp.vstack([problem.rows, eye], format="csc")), bounded
+    bounded = np.flatnonzero(np.isfinite(form.lower) | np.isfinite(form.upper))
+    eye = sp.csr_array(sp.eye_array(form.d, format="csr")[bounded])
+    return sp.csc_array(sp.vstack([form.matrix.rows, eye], format="csc")), bounded
 
 
-def osqp(problem: Problem, **settings: Any) -> Solve:
+def osqp(form: StandardForm, **settings: Any) -> Solve:
     """The paper's loop: eps 1e-6, polish, warm start."""
     package = _import("osqp")
-    matrix, bounded = _stacked(problem)
+    matrix, bounded = _stacked(form)
     chosen = {"eps_abs": 1e-6, "eps_rel": 1e-6, "polishing": True, "warm_starting": True, "verbose": False, **settings}
     solver = package.OSQP()
-    fixed = list(_two_sided(problem, problem.rhs, problem.lower[bounded], problem.upper[bounded]))
-    as_matrix = sp.csc_matrix(sp.eye(problem.d)), sp.csc_matrix(matrix)
-    solver.setup(as_matrix[0], np.zeros(problem.d), as_matrix[1], *fixed, **chosen)
+    fixed = list(_two_sided(form, form.c, form.lower[bounded], form.upper[bounded]))
+    as_matrix = sp.csc_matrix(sp.eye(form.d)), sp.csc_matrix(matrix)
+    solver.setup(as_matrix[0], np.zeros(form.d), as_matrix[1], *fixed, **chosen)
 
     def solve(y: Array, c: Array, lower: Array, upper: Array) -> tuple[Array, Array, bool]:
-        new = _two_sided(problem, c, lower[bounded], upper[bounded])
+        new = _two_sided(form, c, lower[bounded], upper[bounded])
         if all(np.array_equal(a, b) for a, b in zip(new, fixed, strict=True)):
             solver.update(q=-y)
         else:
@@ -88,25 +103,25 @@ def osqp(problem: Problem, **settings: Any) -> Solve:
             fixed[:] = new
         result = solver.solve(raise_error=False)
         lam = np.asarray(result.y)[: len(c)].copy()
-        lam[: problem.m] = np.maximum(lam[: problem.m], 0)
+        lam[: form.m] = np.maximum(lam[: form.m], 0)
         return np.asarray(result.x), lam, result.info.status == "solved"
 
     return solve
 
 
-def daqp(problem: Problem) -> Solve:
+def daqp(form: StandardForm) -> Solve:
     """A dual active-set method in C, set up once; exact. Its bounds come first, for all coordinates or none."""
     package = _import("daqp")
-    d, count = problem.d, len(problem.rhs)
-    bounded = np.arange(d) if problem.bounded else np.zeros(0, np.int64)
+    d, count = form.d, len(form.c)
+    bounded = np.arange(d) if form.bounded else np.zeros(0, np.int64)
     sense = np.zeros(len(bounded) + count, np.int32)
-    sense[len(bounded) + problem.m :] = 5  # DAQP's code for an equality
+    sense[len(bounded) + form.m :] = 5  # DAQP's code for an equality
     model = package.Model()
     model.settings = {"primal_tol": 1e-12, "dual_tol": 1e-14}
     started = False
 
     def limits(c: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-        least = np.concatenate([lower[bounded], np.full(problem.m, -1e30), c[problem.m :]])
+        least = np.concatenate([lower[bounded], np.full(form.m, -1e30), c[form.m :]])
         return np.maximum(least, -1e30), np.minimum(np.concatenate([upper[bounded], c]), 1e30)
 
     def solve(y: Array, c: Array, lower: Array, upper: Array) -> tuple[Array, Array, bool]:
@@ -115,7 +130,7 @@ def daqp(problem: Problem) -> Solve:
         if started:
             model.update(f=-y, bupper=most, blower=least, sense=sense)
         else:
-            model.setup(np.eye(d), -y, problem.dense, most, least, sense)
+            model.setup(np.eye(d), -y, form.matrix.dense_array, most, least, sense)
             started = True
         x, _, flag, info = model.solve()
         return np.array(x), np.array(info["lam"])[len(bounded) :], flag > 0
@@ -123,12 +138,12 @@ def daqp(problem: Problem) -> Solve:
     return solve
 
 
-def piqp(problem: Problem) -> Solve:
+def piqp(form: StandardForm) -> Solve:
     """A sparse interior-point method; its tolerance must be 1e-12, for at 1e-8 points err by 1e-4."""
     package = _import("piqp")
-    m = problem.m
-    G, A = (sp.csc_matrix(v) for v in (problem.rows[:m], problem.rows[m:]))
-    eye = sp.csc_matrix(sp.eye(problem.d))
+    m = form.m
+    G, A = (sp.csc_matrix(v) for v in (form.matrix.rows[:m], form.matrix.rows[m:]))
+    eye = sp.csc_matrix(sp.eye(form.d))
     solver = package.SparseSolver()
     for name, value in (("eps_abs", 1e-12), ("eps_rel", 1e-12), ("eps_duality_gap_abs", 1e-12)):
         setattr(solver.settings, name, value)
@@ -148,19 +163,19 @@ def piqp(problem: Problem) -> Solve:
     return solve
 
 
-def clarabel(problem: Problem) -> Solve:
+def clarabel(form: StandardForm) -> Solve:
     """A conic interior-point method."""
     package = _import("clarabel")
-    m, k = problem.m, len(problem.rhs) - problem.m
-    high, low = (np.flatnonzero(np.isfinite(v)) for v in (problem.upper, problem.lower))
-    eye = sp.csr_array(sp.eye_array(problem.d, format="csr"))
-    matrix = sp.csc_matrix(sp.vstack([problem.rows[m:], problem.rows[:m], eye[high], -eye[low]]))
+    m, k = form.m, len(form.c) - form.m
+    high, low = (np.flatnonzero(np.isfinite(v)) for v in (form.upper, form.lower))
+    eye = sp.csr_array(sp.eye_array(form.d, format="csr"))
+    matrix = sp.csc_matrix(sp.vstack([form.matrix.rows[m:], form.matrix.rows[:m], eye[high], -eye[low]]))
     cones = [package.ZeroConeT(k), package.NonnegativeConeT(m + len(high) + len(low))]
     settings = package.DefaultSettings()
     settings.verbose = False
     for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
         setattr(settings, name, 1e-12)
-    P = sp.csc_matrix(sp.eye(problem.d))
+    P = sp.csc_matrix(sp.eye(form.d))
 
     def solve(y: Array, c: Array, lower: Array, upper: Array) -> tuple[Array, Array, bool]:
         b = np.concatenate([c[m:], c[:m], upper[high], -lower[low]])
@@ -172,11 +187,9 @@ def clarabel(problem: Problem) -> Solve:
     return solve
 
 
-def _two_sided(problem: Problem, c: Array, lower: Array, upper: Array, infinity: float = np.inf) -> tuple[Array, Array]:
+def _two_sided(form: StandardForm, c: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Limits of [G; I] z from below and above."""
-    least = np.concatenate([np.full(problem.m, -infinity), c[problem.m :], lower])
-    most = np.concatenate([c, upper])
-    return np.clip(least, -infinity, infinity), np.clip(most, -infinity, infinity)
+    return np.concatenate([np.full(form.m, -np.inf), c[form.m :], lower]), np.concatenate([c, upper])
 
 
 SOLVERS: dict[str, Callable[..., Solve]] = {"osqp": osqp, "daqp": daqp, "piqp": piqp, "clarabel": clarabel}

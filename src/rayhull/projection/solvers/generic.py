@@ -1,52 +1,50 @@
-"""Any other block: the compiled active-set methods, or the batched dual method where there is no numba."""
+"""Any rows: active-set methods in compiled code; the batched dual method elsewhere."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from rayhull.projection import compiled
-from rayhull.projection.problem import Found, Problem, Rhs
-from rayhull.projection.solver import Way, refuse_crossed
+from rayhull.projection.certificate import certified, mark_crossed
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
 from rayhull.projection.solvers import dual
+from rayhull.projection.standard_form import StandardForm
 
 BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
 
 
-class ActiveSet(Way):
-    """Which rows and bounds push, guessed and corrected, one sample at a time: exact to rounding."""
+class ActiveSet(Solver):
+    """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
 
     name = "active set"
 
     @classmethod
-    def fits(cls, problem: Problem) -> bool:
-        return compiled.available()
+    def fits(cls, form: StandardForm) -> bool:
+        return form.compiled
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        rows = self.compiled_rows
-        if warm is None and y.shape[0] >= BATCH and rows.gradient_steps:
-            warm = dual.guess(self, y, rhs, rows.gradient_steps, rows.step)
-        found = rows.solve(y, rhs, warm)
-        refuse_crossed(found, rhs)
-        return found
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        rows = self.form.matrix.compiled
+        start = None if guess is None else (problem.active(guess), problem.at_bound(guess))
+        if start is None and len(problem.y) >= BATCH and rows.gradient_steps:
+            start = dual.guess(problem, rows.gradient_steps)
+        solution = Solution(*rows.solve(problem.y, problem.m, problem.sides, start))
+        mark_crossed(problem, solution)
+        return solution
 
 
-class DualNewton(Way):
+class DualNewton(Solver):
     """Accelerated gradient steps on the dual, then Newton steps on its active rows, all samples at once."""
 
     name = "dual Newton"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.speed = dual.largest_eigenvalue(problem)
-
     @classmethod
-    def fits(cls, problem: Problem) -> bool:
+    def fits(cls, form: StandardForm) -> bool:
         return True
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        z, lam, steps = dual.solve(self, y, rhs, 1 / self.speed)
-        found = self.found(y, rhs, z, lam, steps)
-        refuse_crossed(found, rhs)
-        return found
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return certified(problem, *dual.solve(problem))
+
+
+def generic(form: StandardForm) -> Solver:
+    """The solver for any rows that serves the form's device."""
+    return next(kind for kind in (ActiveSet, DualNewton) if kind.fits(form))(form)

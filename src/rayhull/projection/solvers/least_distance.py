@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Found, Problem, Rhs
-from rayhull.projection.solver import Way
+from rayhull.projection.certificate import certified
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
+from rayhull.projection.standard_form import StandardForm
+from rayhull.projection.tolerances import EMPTY, SOLVED, UNSOLVED
 from rayhull.sets.rows import Array
 
 
-class LeastDistance(Way):
-    """One by one; a sample without any point gets the status EMPTY."""
+class LeastDistance(Solver):
+    """One by one on the host; a sample without any point gets the status EMPTY."""
 
     name = "least distance"
 
     @classmethod
-    def fits(cls, problem: Problem) -> bool:
+    def fits(cls, form: StandardForm) -> bool:
         return True
 
-    def solve(self, y: Tensor, rhs: Rhs, warm: Any = None) -> Found:
-        problem = self.problem
-        z, lam = np.empty((len(y), problem.d)), np.zeros((len(y), len(problem.rhs)))
-        failed = torch.full((len(y),), SOLVED)
-        parts = [v.expand(len(y), -1).cpu().numpy() for v in (rhs.c, rhs.lower, rhs.upper)]
-        for n, point in enumerate(y.cpu().numpy()):
-            c, lower, upper = (v[n] for v in parts)
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        y = problem.y.cpu().numpy()
+        z, multipliers = np.empty(y.shape), np.zeros((len(y), problem.matrix.count))
+        status = torch.full((len(y),), SOLVED)
+        sides = [v.expand(len(y), -1).cpu().numpy() for v in (problem.c, problem.lower, problem.upper)]
+        for n, point in enumerate(y):
+            c, lower, upper = (v[n] for v in sides)
             z[n] = np.clip(point, lower, upper)
             try:
-                answer = nearest(problem.dense, problem.m, c, lower, upper, point)
+                answer = nearest(problem.matrix.array(n), problem.m, c, lower, upper, point)
             except RuntimeError:  # NNLS ran out of steps
-                failed[n] = UNSOLVED
+                status[n] = UNSOLVED
                 continue
             if answer is None:
-                failed[n] = EMPTY
+                status[n] = EMPTY
             else:
-                z[n], lam[n] = answer
-        found = self.found(y, rhs, torch.as_tensor(z, device=y.device), torch.as_tensor(lam, device=y.device))
-        found.status = torch.where(failed.to(y.device) == SOLVED, found.status, failed.to(y.device))
-        return found
+                z[n], multipliers[n] = answer
+        device = problem.y.device
+        solution = certified(problem, *(torch.as_tensor(v, device=device) for v in (z, multipliers)))
+        solution.status = torch.where(status.to(device) == SOLVED, solution.status, status.to(device))
+        return solution
 
 
 def nearest(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array) -> tuple[Array, Array] | None:
@@ -68,14 +70,14 @@ def nearest(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array) ->
 
 
 def _polish(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array, lam: Array) -> tuple[Array, Array]:
-    """Meet the rows that push to rounding, by least squares on their multipliers."""
-    push = lam > 0
-    push[m:] = True
+    """Meet the active rows to rounding, by least squares on their multipliers."""
+    active = lam > 0
+    active[m:] = True
     for _ in range(2):
         v = y - G.T @ lam
         z = np.clip(v, lower, upper)
         free = v == z
-        gap = (G @ z - c)[push]
-        active = G[push] * free
-        lam[push] += np.linalg.lstsq(active @ active.T, gap, rcond=1e-13)[0] if len(gap) else 0.0
+        excess = (G @ z - c)[active]
+        rows = G[active] * free
+        lam[active] += np.linalg.lstsq(rows @ rows.T, excess, rcond=1e-13)[0] if len(excess) else 0.0
     return np.clip(y - G.T @ lam, lower, upper), lam

@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-import numpy as np
-import scipy.sparse as sp
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from rayhull.errors import UnverifiedError
-from rayhull.projection.problem import SOLVED, Problem, Rhs
-from rayhull.projection.solver import Way
+from rayhull.projection.certificate import certified
+from rayhull.projection.matrix import SampleMatrix
+from rayhull.projection.problem import Problem
+from rayhull.projection.solvers import dual, least_distance
 
 STIFFNESS = 1e4  # a violation weighs 1e8 times as much as a distance
 
 
-def solve(way: Way, y: Tensor, rhs: Rhs) -> Tensor:
+def solve(problem: Problem, fallback: least_distance.LeastDistance) -> Tensor:
     """min ½‖z − y‖² + ½ STIFFNESS² ‖violation of the rows‖², inside the bounds. Shape: (N, d) → (N, d).
 
     The violations are further coordinates s: G z − s / STIFFNESS <= c. Bounds that cross are taken at their middle.
     """
-    problem = way.problem
-    lower, upper = torch.minimum(rhs.lower, rhs.upper), torch.maximum(rhs.lower, rhs.upper)
-    crossed = rhs.lower > rhs.upper
-    middle = (lower + upper) / 2
-    lower, upper = torch.where(crossed, middle, lower), torch.where(crossed, middle, upper)
-    count = len(problem.rhs)
-    if not count:
-        return torch.clamp(y, lower, upper)
-    soft = _with_slack(problem)
-    pad = y.new_full((1, count), np.inf)
-    bounds = [torch.cat([v, sign * pad.expand(len(v), -1)], 1) for v, sign in ((lower, -1), (upper, 1))]
-    norms = torch.as_tensor(soft.norms, device=y.device)
-    answer = type_of(way)(soft).solve(torch.cat([y, y.new_zeros((len(y), count))], 1), Rhs(rhs.c / norms, *bounds))
-    if bool((answer.status != SOLVED).any()):
+    d = problem.y.shape[1]
+    problem = _uncrossed(problem)
+    if not problem.matrix.count:
+        return problem.clip(problem.y)
+    soft = _with_violations(problem)
+    solution = certified(soft, *dual.solve(soft))
+    left = solution.status.nonzero()[:, 0]
+    if len(left):
+        again = fallback.solve(soft.take(left))
+        solution.replace(left, again, torch.arange(len(left), device=left.device))
+    if not solution.solved:
         raise UnverifiedError("The least violation could not be found to full accuracy: scale the rows alike.")
-    return answer.z[:, : problem.d]
+    assert solution.z is not None
+    return solution.z[:, :d]
 
 
-def type_of(way: Way) -> type[Way]:
-    """The generic solver that is at hand."""
-    from rayhull.projection import compiled
-    from rayhull.projection.solvers.generic import ActiveSet, DualNewton
-
-    return ActiveSet if compiled.available() else DualNewton
+def _uncrossed(problem: Problem) -> Problem:
+    crossed, middle = problem.lower > problem.upper, (problem.lower + problem.upper) / 2
+    lower, upper = (torch.where(crossed, middle, v) for v in (problem.lower, problem.upper))
+    return replace(problem, lower=lower, upper=upper)
 
 
-def _with_slack(problem: Problem) -> Problem:
-    count = len(problem.rhs)
-    rows = sp.csr_array(sp.hstack([problem.rows, -sp.eye_array(count) / STIFFNESS], format="csr"))
-    norm = np.sqrt(1 + STIFFNESS**-2)
-    free = np.full(count, np.inf)
-    return Problem(
-        sp.csr_array(rows / norm),
-        problem.m,
-        problem.rhs / norm,
-        np.concatenate([problem.lower, -free]),
-        np.concatenate([problem.upper, free]),
-        np.full(count, norm),
-        None,
+def _with_violations(problem: Problem) -> Problem:
+    y, count = problem.y, problem.matrix.count
+    G = problem.matrix.dense(y).expand(len(y), -1, -1)
+    eye = torch.eye(count, dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
+    norm = (1 + STIFFNESS**-2) ** 0.5
+    free = y.new_full((1, count), torch.inf)
+    wide = torch.cat([y, y.new_zeros((len(y), count))], 1)
+    lower, upper = (
+        torch.cat([v, (sign * free).expand(len(v), -1)], 1) for v, sign in ((problem.lower, -1), (problem.upper, 1))
     )
+    matrix = SampleMatrix(torch.cat([G, -eye / STIFFNESS], 2) / norm)
+    return replace(problem, points=lambda: wide, matrix=matrix, c=problem.c / norm, lower=lower, upper=upper)

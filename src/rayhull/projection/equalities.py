@@ -1,0 +1,88 @@
+"""Nearly parallel equalities: the same plane by rows at right angles, worked out in rational arithmetic.
+
+[[1, 1, 1], [10**10, 10**10, 10**10 + 1]] x = (0, 1) means x[2] = 1; in floats the second row is the first one, almost.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from rayhull.projection.matrix import DEPENDENT
+from rayhull.sets.rows import Array, Rows
+
+NEARLY = 1e-5  # singular values below this, relative to the largest: floats would lose five digits of the point
+ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational elimination that are worth their time
+
+
+def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:
+    """Rows Q and a matrix T with {z : Q z = T b_eq} the same plane in scaled coordinates; None where no need is.
+
+    Q has rows at right angles, then a zero row for each dependent equality, whose T b_eq is 0 as long as the
+    right-hand sides agree.
+    """
+    k, d = len(equalities), equalities.dim
+    if k < 2 or k * d > ENTRIES or not _is_nearly_dependent(equalities):
+        return None
+    echelon, combination = _echelon(_rationals(equalities))
+    rank = sum(any(row) for row in echelon)
+    R, T = np.array(echelon, float) / scale, np.array(combination, float)
+    q, upper = np.linalg.qr(R[:rank].T)  # R = upper^T q^T
+    Q, C = np.zeros((k, d)), T.copy()
+    Q[:rank], C[:rank] = q.T, np.linalg.solve(upper.T, T[:rank])
+    return Q, C
+
+
+def _is_nearly_dependent(equalities: Rows) -> bool:
+    k, d = len(equalities), equalities.dim
+    if k * k * d > WORK:
+        return False
+    rows = equalities.matrix.toarray()
+    rows = rows / np.abs(rows).max(1, keepdims=True)
+    values = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)
+    values = np.append(values, np.zeros(max(0, k - d))) / values[0]
+    if equalities.integers is not None:
+        return bool(values[-1] < NEARLY) and bool((values[values > DEPENDENT] < NEARLY).any() or _hidden(equalities))
+    return bool(NEARLY > values[-1] > DEPENDENT)  # floats that depend up to rounding are taken as dependent
+
+
+def _hidden(equalities: Rows) -> bool:
+    """Whether integers are so large that rows which look dependent in floats may not be."""
+    assert equalities.integers is not None
+    return max((abs(int(v)) for v in equalities.integers[0]), default=0) > 2**26
+
+
+def _rationals(equalities: Rows) -> list[list[Fraction]]:
+    """The stated rows exactly, each beside its row of the identity."""
+    k, matrix = len(equalities), equalities.matrix
+    rows = [[Fraction(0)] * equalities.dim + [Fraction(int(i == j)) for j in range(k)] for i in range(k)]
+    for i in range(k):
+        entries = range(matrix.indptr[i], matrix.indptr[i + 1])
+        values = [Fraction(float(matrix.data[e])) for e in entries]
+        if equalities.integers is not None:
+            stated = [Fraction(int(equalities.integers[0][e])) for e in entries]
+            factor = values[0] / stated[0]  # integers are the row times a positive number
+            values = [v * factor.limit_denominator(10**40) for v in stated]
+        for e, v in zip(entries, values, strict=True):
+            rows[i][matrix.indices[e]] = v
+    return rows
+
+
+def _echelon(rows: list[list[Fraction]]) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+    """Reduced row echelon form, and the combinations of rows that give it; dependent rows come last, as 0."""
+    k = len(rows)
+    width, done = len(rows[0]) - k, 0
+    for column in range(width):
+        pivot = next((i for i in range(done, k) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        head = rows[done][column]
+        rows[done] = [v / head for v in rows[done]]
+        for i in range(k):
+            if i != done and rows[i][column]:
+                factor = rows[i][column]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[done], strict=True)]
+        done += 1
+    return [row[:width] for row in rows], [row[width:] for row in rows]
