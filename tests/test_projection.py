@@ -14,6 +14,7 @@ from rayhull.errors import MissingExtraError, UnverifiedError
 from rayhull.projection import compiled
 from rayhull.projection.plan import plan
 from rayhull.projection.solvers import external, least_distance
+from rayhull.projection.solvers.generic import ActiveSet
 from rayhull.projection.standard_form import StandardForm
 from tests.fuzz_projection import certify
 
@@ -206,7 +207,7 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
     P, module = SETS["dense"], rh.Projection(SETS["dense"])
     x = points(P)
     z = module(x)
-    spoil = compiled.Rows.solve
+    spoil = ActiveSet.solve
 
     def unconverged(self, *args):  # type: ignore[no-untyped-def]
         solution = spoil(self, *args)
@@ -214,7 +215,7 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
         solution.status[1], solution.residual[1] = 1, 1.0
         return solution
 
-    monkeypatch.setattr(compiled.Rows, "solve", unconverged)
+    monkeypatch.setattr(ActiveSet, "solve", unconverged)
     again, info = module(x, return_info=True)
     torch.testing.assert_close(again, z, atol=1e-9, rtol=0)
     assert info.fallback.tolist() == [False, True, False, False, False, False]

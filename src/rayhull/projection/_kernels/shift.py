@@ -87,15 +87,16 @@ def _first_slope(v, a, low, high, way):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _refine(v, a, t, step, rhs, low, high, z):  # type: ignore[no-untyped-def]
-    """Move z by a further step where it is free, which meets the row to the rounding of z; what is still off."""
-    excess = -rhs
+    """Move z by a further step where it is free, which meets the row to the rounding of z; what is off, and Σ |a z|."""
+    excess, mass = -rhs, 0.0
     for j in range(len(v)):
         u = v[j] - t * a[j]
         more = step * a[j] if low[j] < u and u < high[j] else 0.0
         w = min(max(z[j] - more, low[j]), high[j])
         z[j] = w
         excess += a[j] * w
-    return excess
+        mass += abs(a[j] * w)
+    return excess, mass
 
 
 @njit(**NO_NAN)
@@ -148,7 +149,8 @@ def _newton(v, a, rhs, low, high, least, excess, reach, z):  # type: ignore[no-u
         if abs(excess) <= rounding + 2 * ULP * abs(t) * slope or step <= ULP * abs(t) or used == MOST:
             break
     if abs(excess) > rounding and slope > 0.0:
-        excess = _refine(v, a, t, excess / slope, rhs, low, high, z)
+        excess, mass = _refine(v, a, t, excess / slope, rhs, low, high, z)
+        rounding = 2 * ULP * (mass + abs(rhs))
     error = abs(excess) / max(mass / reach, abs(rhs), FLOOR)
     return t, used, excess, rounding, error if mass < np.inf else np.inf
 

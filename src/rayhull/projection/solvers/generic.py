@@ -8,6 +8,7 @@ from rayhull.projection.certificate import certified, mark_crossed
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.solver import Solver
 from rayhull.projection.solvers import dual
+from rayhull.projection.solvers.far import refined
 from rayhull.projection.standard_form import StandardForm
 
 BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
@@ -27,6 +28,11 @@ class ActiveSet(Solver):
         start = None if guess is None else (problem.active(guess), problem.at_bound(guess))
         if start is None and len(problem.y) >= BATCH and rows.gradient_steps:
             start = dual.guess(problem, rows.gradient_steps)
+        solution = self._solve(problem, start)
+        return refined(problem, solution, self._solve)
+
+    def _solve(self, problem: Problem, start: tuple[Tensor, Tensor] | None = None) -> Solution:
+        rows = self.form.matrix.compiled
         solution = Solution(*rows.solve(problem.y, problem.m, problem.sides, start))
         mark_crossed(problem, solution)
         return solution
@@ -42,7 +48,11 @@ class DualNewton(Solver):
         return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        return certified(problem, *dual.solve(problem))
+        return refined(problem, _dual(problem), _dual)
+
+
+def _dual(problem: Problem) -> Solution:
+    return certified(problem, *dual.solve(problem))
 
 
 def generic(form: StandardForm) -> Solver:
