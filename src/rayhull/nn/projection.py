@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayhull.nn.checkpoint import OfSet
 from rayhull.projection.operator import nearest, packed, register
 from rayhull.projection.project import Projector
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-VERSION = 1  # of the layout of state_dict
 
-
-class Projection(nn.Module):
+class Projection(OfSet):
     r"""The nearest point of a set, as a layer without parameters.
 
     .. math:: \arg\min_z \sum_i w_i (z_i - x_i)^2 \quad\text{over the set}
@@ -50,10 +48,6 @@ class Projection(nn.Module):
         True
     """
 
-    fingerprint: Tensor
-    stated: Tensor
-    version: Tensor
-
     def __init__(
         self,
         polyhedron: Polyhedron,
@@ -64,20 +58,14 @@ class Projection(nn.Module):
         warm_start: bool = False,
     ) -> None:
         super().__init__()
+        self.polyhedron = polyhedron
         self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
         self.warm_start = warm_start
         self._last: list[Tensor] | None = None
-        self.register_buffer("stated", packed(self.projector), persistent=False)  # for programs that are exported
+        self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
         self._name = register(self.projector)
         rows = sum(block.count * block.form.matrix.count for block in self.projector.plan("cpu"))
         self._size = [rows, polyhedron.dim]
-        digest = np.frombuffer(bytes.fromhex(polyhedron.fingerprint), np.uint8)
-        self.register_buffer("fingerprint", torch.tensor(digest))
-        self.register_buffer("version", torch.tensor(VERSION))
-
-    @property
-    def polyhedron(self) -> Polyhedron:
-        return self.projector.polyhedron
 
     def forward(
         self,
@@ -100,21 +88,12 @@ class Projection(nn.Module):
 
     def _as_operator(self, x: Tensor, *sides: Any) -> Tensor:
         projector = self.projector
-        z: Tensor = nearest(x, *sides, self.stated, self._size, self._name, projector.solver, projector.infeasible)[0]
+        z: Tensor = nearest(x, *sides, self._stated, self._size, self._name, projector.solver, projector.infeasible)[0]
         return z
 
     def extra_repr(self) -> str:
         solvers = ", ".join(dict.fromkeys(block.solver.name for block in self.projector.plan("cpu")))
         return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers})"
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        theirs = state_dict.get(prefix + "fingerprint")
-        if theirs is not None and not torch.equal(theirs.cpu(), self.fingerprint.cpu()):
-            raise RuntimeError(
-                f"this state_dict was saved for another set than {self.polyhedron}: build the projection with the set "
-                "that it was trained with."
-            )
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class ProjectedInEval(nn.Module):

@@ -55,17 +55,11 @@ def _hidden(equalities: Rows) -> bool:
 
 def _rationals(equalities: Rows) -> list[list[Fraction]]:
     """The stated rows exactly, each beside its row of the identity."""
-    k, matrix = len(equalities), equalities.matrix
-    rows = [[Fraction(0)] * equalities.dim + [Fraction(int(i == j)) for j in range(k)] for i in range(k)]
-    for i in range(k):
-        entries = range(matrix.indptr[i], matrix.indptr[i + 1])
-        values = [Fraction(float(matrix.data[e])) for e in entries]
-        if equalities.integers is not None:
-            stated = [Fraction(int(equalities.integers[0][e])) for e in entries]
-            factor = values[0] / stated[0]  # integers are the row times a positive number
-            values = [v * factor.limit_denominator(10**40) for v in stated]
-        for e, v in zip(entries, values, strict=True):
-            rows[i][matrix.indices[e]] = v
+    k, width = len(equalities), equalities.dim
+    rows = [[Fraction(0)] * width + [Fraction(int(i == j)) for j in range(k)] for i in range(k)]
+    stated = equalities.data.tolist()
+    for i, j, value in zip(equalities.row_of_entry.tolist(), equalities.indices.tolist(), stated, strict=True):
+        rows[i][j] = Fraction(value)
     return rows
 
 

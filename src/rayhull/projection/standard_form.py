@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from rayhull.projection.equalities import independent_equalities
 from rayhull.projection.matrix import Matrix
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import Array, Rows, unit_rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -39,17 +39,17 @@ class StandardForm:
         root = None if weights is None or (weights == 1).all() else np.sqrt(weights)
         inequalities, equalities = P.inequalities.without_zeros(), P.equalities.without_zeros()
         scale = 1.0 if root is None else root
-        unit, norms = _unit_rows(inequalities.matrix, root)
+        unit, c, norms = _unit_rows(inequalities, root)
         replaced = independent_equalities(equalities, scale)
         if replaced is None:
-            unit_eq, norms_eq = _unit_rows(equalities.matrix, root)
-            combination, c_eq = None, equalities.rhs / norms_eq
+            unit_eq, c_eq, norms_eq = _unit_rows(equalities, root)
+            combination = None
         else:
             basis, combination = replaced
             unit_eq, norms_eq, c_eq = sp.csr_array(basis), np.ones(len(basis)), combination @ equalities.rhs
         rows = sp.csr_array(sp.vstack([unit, unit_eq], format="csr"))
         rows.sort_indices()
-        c = np.concatenate([inequalities.rhs / norms, c_eq])
+        c = np.concatenate([c, c_eq])
         lower, upper = P.lower_bounds * scale, P.upper_bounds * scale
         stated = np.concatenate([norms, norms_eq])
         return StandardForm(Matrix(rows), len(inequalities), c, lower, upper, stated, root, compiled, combination)
@@ -64,17 +64,7 @@ class StandardForm:
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
 
-def _unit_rows(stated: sp.csr_array, root: Array | None) -> tuple[sp.csr_array, Array]:
-    """Rows of unit length in scaled coordinates, and their norms.
-
-    Each row is first divided by its largest entry: the squares of entries beyond 1e154 or below 1e-162 would not be
-    numbers any more.
-    """
-    if not stated.shape[0]:
-        return stated, np.zeros(0)
-    largest = np.asarray(abs(stated).max(1).todense()).ravel()
-    scaled = sp.csr_array(sp.diags_array(1 / largest) @ stated)
-    if root is not None:
-        scaled = sp.csr_array(scaled @ sp.diags_array(1 / root))
-    norms = np.sqrt(np.asarray(scaled.multiply(scaled).sum(1)).ravel())
-    return sp.csr_array(sp.diags_array(1 / norms) @ scaled), norms * largest
+def _unit_rows(rows: Rows, root: Array | None) -> tuple[sp.csr_array, Array, Array]:
+    """Rows of unit length in scaled coordinates, right-hand sides, and their norms."""
+    scaled = rows.matrix if root is None else sp.csr_array(rows.matrix @ sp.diags_array(1 / root))
+    return unit_rows(scaled, rows.rhs)

@@ -1,8 +1,8 @@
 """Points far from the set: the same nearest point is that of a point close by, where floats still tell rows apart.
 
 For z = nearest(y) and any t > 0 also z = nearest(z + t (y − z)). A y at 1e8 rounds away what a set of size 1 is about;
-z + t (y − z) at 1e3 does not. It tells which rows and bounds are active; the point on that face nearest to y itself then
-follows from one small system, solved from a point that lies on the face.
+z + t (y − z) at 1e3 does not. It tells which rows and bounds are active; the point on that face nearest to y itself
+then follows from one small system, solved from a point that lies on the face.
 """
 
 from __future__ import annotations
