@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
+    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.expressions import variables
     from rayhull.sets.parsing import parse
@@ -59,6 +60,7 @@ _HOME = {
     "sets.expressions": ["variables"],
     "sets.rules": ["rules"],
     "sets.parsing": ["parse"],
+    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled"],
     "sets.combining": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
@@ -96,11 +98,14 @@ __all__ = [
     "__version__",
     "along",
     "box",
+    "capped_simplex",
     "checkerboard",
     "concave",
+    "conserves",
     "convert",
     "convex",
     "core",
+    "corridor",
     "distributions",
     "halfspaces",
     "intersection",
@@ -112,7 +117,9 @@ __all__ = [
     "parse",
     "product",
     "project",
+    "quantiles",
     "read",
+    "reconciled",
     "rules",
     "simplex",
     "sum_to",
