@@ -15,7 +15,7 @@ SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
 
 
 def assert_feasible(
-    module: Callable[[Tensor], Tensor],
+    module: Callable[..., Tensor],
     polyhedron: Polyhedron,
     in_features: int,
     *,
@@ -25,6 +25,7 @@ def assert_feasible(
     ascent_steps: int = 20,
     scales: tuple[float, ...] = SCALES,
     seed: int = 0,
+    **sides: Any,
 ) -> int:
     """Raise AssertionError if some output is outside the set; return how many outputs were judged.
 
@@ -38,6 +39,8 @@ def assert_feasible(
         in_features: size of an input sample.
         exactly: judge in rational arithmetic, without a tolerance, as ``strict=True`` promises for inequalities.
         atol: tolerance of ``contains``; by default that of the outputs' dtype.
+        sides: ``b=``, ``b_eq=``, ``lower=``, ``upper=``, ``A=`` or ``A_eq=``, the same for all samples: given to the
+            module with each call, and to the set when it judges.
 
     Examples:
         >>> import torch, rayhull as rh
@@ -53,13 +56,15 @@ def assert_feasible(
     """
     judged = 0
     for mode in _modes(module):
-        for name, features in _inputs(module, polyhedron, in_features, samples, ascent_steps, scales, seed, exactly):
+        for name, features in _inputs(
+            module, polyhedron, in_features, samples, ascent_steps, scales, seed, exactly, sides
+        ):
             with torch.no_grad():
-                x = module(features)
-            inside = polyhedron.contains_exactly(x) if exactly else polyhedron.contains(x, atol)
+                x = module(features, **sides)
+            inside = polyhedron.contains_exactly(x, **sides) if exactly else polyhedron.contains(x, atol, **sides)
             judged += inside.numel()
             if not bool(inside.all()):
-                worst = float(polyhedron.violation(x).max())
+                worst = float(polyhedron.violation(x, **sides).max())
                 raise AssertionError(
                     f"{int((~inside).sum())} of {inside.numel()} outputs are outside {polyhedron} for {name} in {mode} "
                     f"(largest violation {worst:.3g})."
@@ -81,7 +86,15 @@ def _modes(module: Any) -> Iterator[str]:
 
 
 def _inputs(
-    module: Any, P: Polyhedron, n: int, samples: int, steps: int, scales: tuple[float, ...], seed: int, extreme: bool
+    module: Any,
+    P: Polyhedron,
+    n: int,
+    samples: int,
+    steps: int,
+    scales: tuple[float, ...],
+    seed: int,
+    extreme: bool,
+    sides: dict[str, Any],
 ) -> Iterator[tuple[str, Tensor]]:
     dtype, device = _like(module)
     generator = torch.Generator().manual_seed(seed)
@@ -97,7 +110,7 @@ def _inputs(
     yield "zeros", ready(torch.zeros(2, n, dtype=torch.float64))
     if extreme:
         yield "the largest finite inputs", ready(start.sign() * largest)
-    yield "inputs that climb the violation", ready(_climb(module, P, ready(start), steps).double())
+    yield "inputs that climb the violation", ready(_climb(module, P, ready(start), steps, sides).double())
 
 
 def _like(module: Any) -> tuple[torch.dtype, torch.device]:
@@ -109,12 +122,12 @@ def _like(module: Any) -> tuple[torch.dtype, torch.device]:
     return torch.get_default_dtype(), torch.device("cpu")
 
 
-def _climb(module: Any, P: Polyhedron, features: Tensor, steps: int) -> Tensor:
+def _climb(module: Any, P: Polyhedron, features: Tensor, steps: int, sides: dict[str, Any]) -> Tensor:
     """Gradient ascent on the violation, or where it is 0 on the rows' values: towards and along the boundary."""
     features = features.clone().requires_grad_()
     for _ in range(steps):
-        x = module(features)
-        objective = P.violation(x).sum() + x.abs().double().sum() * 1e-3
+        x = module(features, **sides)
+        objective = P.violation(x, **sides).sum() + x.abs().double().sum() * 1e-3
         if not objective.requires_grad:
             break
         (slope,) = torch.autograd.grad(objective, features, allow_unused=True, materialize_grads=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
+from rayhull.sets.given import Given, read_given
 from rayhull.sets.reading import is_torch
 from rayhull.sets.rows import Rows
 
@@ -19,13 +21,13 @@ ULPS = 16  # the default tolerance of contains, in units of the dtype's eps
 CHUNK = 4_000_000  # values of rows at samples looked at together
 
 
-def violation(P: Polyhedron, x: Any) -> Any:
+def violation(P: Polyhedron, x: Any, **sides: Any) -> Any:
     """The largest amount by which a row or bound is exceeded, 0 inside. Shape: (\\*, event shape) → (\\*)."""
     flat, batch = flatten(P, x)
-    points = _float64(flat)
+    given, points, batch = read_given(P, _float64(flat), batch, **sides)
     xp = _namespace(points)
     worst = [xp.zeros_like(points[:, :1])]
-    for excess, exponents, _, equal in _excesses(P, points):
+    for excess, exponents, _, equal in _excesses(P, points, given):
         half = exponents // 2  # 2^1024 is no float, its root is one
         factors = [_like(points, np.ldexp(1.0, k)) for k in (half, exponents - half)]
         with np.errstate(over="ignore"):
@@ -34,21 +36,22 @@ def violation(P: Polyhedron, x: Any) -> Any:
     return xp.amax(xp.concatenate(worst, axis=1), axis=1).reshape(batch)
 
 
-def contains(P: Polyhedron, x: Any, atol: float | None) -> Any:
+def contains(P: Polyhedron, x: Any, atol: float | None, **sides: Any) -> Any:
     """Whether every row and bound holds up to atol (default: 16 ulp of the row's scale). NaN is outside."""
     flat, batch = flatten(P, x)
     flat = flat.detach() if is_torch(flat) else flat
-    points, eps = _float64(flat), _eps(flat)
+    eps = _eps(flat)
+    given, points, batch = read_given(P, _float64(flat), batch, **sides)
     xp = _namespace(points)
     inside = xp.isfinite(points).all(axis=1)
     size = xp.amax(abs(points), axis=1)[:, None]
-    for excess, exponents, (norms, rhs), equal in _excesses(P, points):
+    for excess, exponents, (norms, rhs), equal in _excesses(P, points, given):
         allowed = ULPS * eps * (size * norms + abs(rhs)) if atol is None else _like(points, np.ldexp(atol, -exponents))
         inside = inside & ((abs(excess) if equal else excess) <= allowed).all(axis=1)
     return inside.reshape(batch)
 
 
-def contains_exactly(P: Polyhedron, x: Any) -> Any:
+def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
     """Whether each x is inside in rational arithmetic on the floats given: the judge of ``strict=True``.
 
     A set stated with inexact floats is taken as the dyadic rationals that they are. Floats decide what they can decide
@@ -58,15 +61,21 @@ def contains_exactly(P: Polyhedron, x: Any) -> Any:
     flat, batch = flatten(P, x)
     _refuse_long_numbers(flat)
     points = flat.detach().cpu().double().numpy() if is_torch(flat) else flat.astype(np.float64)
+    given, points, batch = read_given(P, points, batch, **sides)
     inside = np.isfinite(points).all(axis=1)
-    for bound, limit, sign in ((P.upper, float_below, 1), (P.lower, float_above, -1)):
-        if bound is not None:
-            inside &= (sign * points <= sign * limit(bound.ravel())).all(axis=1)
-    step = max(1, CHUNK // max(1, len(P.inequalities) + len(P.equalities)))
-    for start in range(0, len(points), step):
-        some = slice(start, start + step)
-        for rows, equal in ((P.inequalities, False), (P.equalities, True)):
-            inside[some] &= _rows_hold(rows, points[some], equal=equal)
+    for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
+        if bound is not None or stated is not None:
+            most = limit(stated.ravel()) if bound is None and stated is not None else bound
+            inside &= (sign * points <= sign * most).all(axis=1)
+    for rows, A, b, equal in _stated_and_given(P, given):
+        step = max(1, CHUNK // max(1, len(rows)))
+        for start in range(0, len(points), step):
+            some = slice(start, start + step)
+            if A is None and b is None:
+                inside[some] &= _rows_hold(rows, points[some], equal=equal)
+            else:
+                own, rhs = (v if v is None or len(v) == 1 else v[some] for v in (A, b))
+                inside[some] &= _given_rows_hold(rows, own, rhs, points[some], equal=equal)
     if is_torch(flat):
         return _namespace(flat).as_tensor(inside, device=flat.device).reshape(batch)
     return inside.reshape(batch)
@@ -107,20 +116,29 @@ def as_numpy(x: Any) -> Array:
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
 
 
-def _excesses(P: Polyhedron, x: Any) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
+def _stated_and_given(P: Polyhedron, given: Given) -> tuple[tuple[Rows, Any, Any, bool], ...]:
+    """(stated rows, given matrix, given right-hand sides, whether they are equalities)"""
+    return (P.inequalities, given.A, given.b, False), (P.equalities, given.A_eq, given.b_eq, True)
+
+
+def _excesses(P: Polyhedron, x: Any, given: Given) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
     """For each kind of rule: a·x - c (n, m) over 2^k, the exponents k, (‖a‖₁, c) over 2^k, whether it is an equality.
 
     The powers of two keep sums from overflowing; they change no digit.
     """
-    for rows, equal in ((P.inequalities, False), (P.equalities, True)):
-        if len(rows):
-            matrix, rhs = rows.scaled
-            norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
-            yield _product(rows, x) - c, rows.scale_exponents, (norms, c), equal
     none = np.zeros(1, np.int64)
-    for bound, sign in ((P.upper, 1), (P.lower, -1)):
-        if bound is not None:
-            c = sign * _like(x, bound.ravel())
+    for rows, A, b, equal in _stated_and_given(P, given):
+        if A is not None:
+            c = _like(x, rows.rhs) if b is None else b
+            yield (A @ x[:, :, None])[:, :, 0] - c, none, (abs(A).sum(-1), c), equal
+        elif len(rows):
+            matrix, rhs = rows.scaled
+            norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
+            c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -rows.scale_exponents))
+            yield _product(rows, x) - c, rows.scale_exponents, (norms, c), equal
+    for bound, stated, sign in ((given.upper, P.upper, 1), (given.lower, P.lower, -1)):
+        if bound is not None or stated is not None:
+            c = sign * (_like(x, stated.ravel()) if bound is None and stated is not None else bound)
             yield sign * x - c, none, (1.0, c), False
 
 
@@ -178,6 +196,27 @@ def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
         at = np.flatnonzero(unsure[:, i] & ok)
         exact = _exact_excess(rows, int(i), points[at])
         ok[at] = np.asarray(exact == 0 if equal else exact <= 0, bool)
+    return ok
+
+
+def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array, *, equal: bool) -> Array:
+    """The same with a matrix (1 or n, m, d) or right-hand sides (1 or n, m) of the call, the rest as stated."""
+    points = np.where(np.isfinite(points), points, 0.0)
+    matrix = rows.matrix.toarray()[None] if A is None else A
+    c = rows.rhs[None] if b is None else b
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (matrix @ points[:, :, None])[:, :, 0] - c
+        size = (np.abs(matrix) @ np.abs(points)[:, :, None])[:, :, 0] + np.abs(c)
+    unsure = ~(np.abs(value) > 2.0**-52 * (rows.dim + 4) * size + 1e-300)
+    ok = ~(((value != 0) if equal else (value > 0)) & ~unsure).any(axis=1) & np.isfinite(c).all(axis=1)
+    for s, i in zip(*np.nonzero(unsure & ok[:, None]), strict=True):
+        numbers = rows.numbers(i) if A is None else A[s if len(A) > 1 else 0, i].tolist()
+        right = rows.offsets[i] if b is None else b[s if len(b) > 1 else 0, i]
+        excess = sum(
+            (Fraction(a) * Fraction(v) for a, v in zip(numbers, points[s].tolist(), strict=True) if a), Fraction(0)
+        )
+        excess -= Fraction(right.item() if isinstance(right, np.generic) else right)
+        ok[s] &= excess == 0 if equal else excess <= 0
     return ok
 
 

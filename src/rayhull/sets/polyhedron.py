@@ -239,25 +239,68 @@ class Polyhedron(Questions):
 
     # -- questions ---------------------------------------------------------------------------------------------
 
-    def violation(self, x: Any) -> Any:
+    def violation(
+        self,
+        x: Any,
+        *,
+        A: Any = None,
+        b: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Any:
         """How far x is outside: the largest amount by which a row or bound is exceeded, 0 inside.
 
-        Shape: x (\\*, event shape) → (\\*), NumPy or torch as x is, in float64. Differentiable for a tensor.
-        """
-        return membership.violation(self, x)
+        What is given beside x replaces what the set states, or is added to it, for all samples or for each its own.
 
-    def contains(self, x: Any, atol: float | None = None) -> Any:
-        """Whether each x is inside: every row and bound holds up to ``atol``.
+        Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
+        torch as x is, in float64. Differentiable for tensors.
+        """
+        return membership.violation(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
+
+    def contains(
+        self,
+        x: Any,
+        atol: float | None = None,
+        *,
+        A: Any = None,
+        b: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Any:
+        """Whether each x is inside: every row and bound holds up to ``atol``; sides of the sample as in ``violation``.
 
         By default the tolerance is that of x's dtype: 16 ulp of ‖a‖₁ max|x| + |b| for each row a·x <= b.
 
         Shape: x (\\*, event shape) → booleans (\\*), NumPy or torch as x is.
-        """
-        return membership.contains(self, x, atol)
 
-    def contains_exactly(self, x: Any) -> Any:
-        """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow."""
-        return membership.contains_exactly(self, x)
+        Examples:
+            >>> import numpy as np, rayhull as rh
+            >>> P = rh.Polyhedron([[1, 1]], [1], lower=0)
+            >>> P.contains(np.array([0.9, 0.9]), b=np.array([[1.0], [2.0]]))    # one right-hand side for each sample
+            array([False,  True])
+        """
+        return membership.contains(self, x, atol, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
+
+    def contains_exactly(
+        self,
+        x: Any,
+        *,
+        A: Any = None,
+        b: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Any:
+        """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
+
+        Sides of the sample as in ``violation``, taken as the dyadic rationals that they are.
+        """
+        return membership.contains_exactly(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
 
     @property
     def is_cone(self) -> bool:

@@ -75,6 +75,14 @@ class Rows:
             return self.integers
         return _to_integers(self.indptr, *exact_rationals(self.data), *exact_rationals(self.offsets))
 
+    def numbers(self, i: int) -> list[Any]:
+        """The coefficients (d,) of one row as they were stated, zeros included."""
+        out: list[Any] = [0] * self.dim
+        entries = slice(self.indptr[i], self.indptr[i + 1])
+        for j, a in zip(self.indices[entries].tolist(), self.data[entries].tolist(), strict=True):
+            out[j] = a
+        return out
+
     @cached_property
     def sizes(self) -> Array:
         """How many coordinates each row mentions, (m,)."""
