@@ -87,5 +87,4 @@ fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
 
 clean:  ## Remove the environment and every cache
-	rm -f src/rayhull/core/*.so
-	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv src/rayhull/core/lib build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

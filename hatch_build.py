@@ -24,7 +24,7 @@ class CoreBuildHook(BuildHookInterface):
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform()}"
         for path in made:
-            build_data["force_include"][str(path)] = f"rayhull/core/{path.name}"
+            build_data["force_include"][str(path)] = f"rayhull/core/lib/{path.name}"
 
 
 def _platform() -> str:

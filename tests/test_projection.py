@@ -231,14 +231,14 @@ def test_a_spoilt_residual_of_a_closed_form_is_noticed(monkeypatch: pytest.Monke
 
     def unconverged(*args):  # type: ignore[no-untyped-def]
         shifts, residual, steps = shift(*args)
-        args[-1][1], residual[4] = 7.0, np.nan
+        args[-1][1], residual[4] = 7.0, torch.nan
         return shifts, residual, steps
 
     monkeypatch.setattr(compiled, "shift", unconverged)
     torch.testing.assert_close(module(x), z, atol=1e-9, rtol=0)
 
 
-def test_without_numba_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_core_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {name: rh.project(P, points(P)) for name, P in SETS.items()}
     monkeypatch.setattr(compiled, "available", lambda: False)
     for name, P in SETS.items():
@@ -268,19 +268,15 @@ def test_a_warm_start_gives_the_same_points_in_fewer_steps() -> None:
     assert module(x[:3]).shape == (3, 40)  # other samples: no warm start, no error
 
 
-@pytest.mark.parametrize(("name", "n"), [("dense", 64), ("increasing", 600), ("tiles", 9000)])
-def test_threads_give_the_same_points(name: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    P, before, used = SETS[name], torch.get_num_threads(), []
+@pytest.mark.parametrize(("name", "n"), [("dense", 64), ("increasing", 6000), ("tiles", 9000)])
+def test_threads_give_the_same_points(name: str, n: int) -> None:
+    P, before = SETS[name], torch.get_num_threads()
     x = points(P, n)
-    pool = compiled._pool
-    monkeypatch.setattr(compiled, "_pool", lambda threads: used.append(threads) or pool(threads))
     try:
         torch.set_num_threads(1)
         z = rh.project(P, x)
-        assert not used
         torch.set_num_threads(2)
-        torch.testing.assert_close(rh.project(P, x), z, atol=1e-14, rtol=0)
-        assert 2 in used
+        torch.testing.assert_close(rh.project(P, x), z, atol=0, rtol=0)
     finally:
         torch.set_num_threads(before)
 

@@ -13,7 +13,7 @@ import pytest
 import rayhull as rh
 
 ROOT = Path(__file__).parent.parent
-OPTIONAL = ["numba", "matplotlib", "osqp", "daqp", "piqp", "clarabel", "onnx", "onnxruntime", "huggingface_hub", "ppl"]
+OPTIONAL = ["matplotlib", "osqp", "daqp", "piqp", "clarabel", "onnx", "onnxruntime", "huggingface_hub", "ppl"]
 
 
 def modules():

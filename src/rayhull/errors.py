@@ -37,9 +37,9 @@ class MissingExtraError(RayhullError, ImportError):
 def optional(module: str, package: str, extra: str, purpose: str) -> Any:
     """The imported module, or the refusal that names the extra to install.
 
-    >>> optional("no_such_module", "no-such-package", "fast", "This")
+    >>> optional("no_such_module", "no-such-package", "plot", "This")
     Traceback (most recent call last):
-    rayhull.errors.MissingExtraError: This needs no-such-package, which is not installed: pip install 'rayhull[fast]'.
+    rayhull.errors.MissingExtraError: This needs no-such-package, which is not installed: pip install 'rayhull[plot]'.
     """
     try:
         return importlib.import_module(module)

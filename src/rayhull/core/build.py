@@ -27,6 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
+FOLDER = HERE / "lib"  # no package: Python must not take a library for a module
 SUFFIX = {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
 
 # What each library is made of. Exact arithmetic and strict layers are compiled as written; the projection's sums may be
@@ -61,7 +62,7 @@ def digest(name: str) -> str:
     return sha.hexdigest()[:16]
 
 
-def library_path(name: str, level: str, folder: Path = HERE) -> Path:
+def library_path(name: str, level: str, folder: Path = FOLDER) -> Path:
     """Where a library lies."""
     return folder / f"{name}-{level}{SUFFIX}"
 
@@ -87,7 +88,7 @@ def compiler() -> str:
 class Build:
     """One way to compile, into one folder."""
 
-    folder: Path = HERE
+    folder: Path = FOLDER
     extra: tuple[str, ...] = ()
     verbose: bool = False
     compiler: str = field(default_factory=compiler)
@@ -101,6 +102,7 @@ class Build:
 
     def run(self) -> list[Path]:
         """Compile what is out of date; returns the libraries that are there now."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         names = [name for name in PARTS if name != "operators" or self.torch is not None]
         chosen = list(levels())[:1] if self.extra else list(levels())  # the portable one is enough for tests
         wanted = [(name, level) for name in names for level in chosen]
@@ -154,9 +156,8 @@ def main() -> int:
     parser.add_argument("--sanitize", type=Path, metavar="FOLDER", help="with AddressSanitizer and UBSan, into FOLDER")
     parser.add_argument("--coverage", type=Path, metavar="FOLDER", help="counting executed lines (gcov), into FOLDER")
     options = parser.parse_args()
-    folder = options.sanitize or options.coverage or HERE
+    folder = options.sanitize or options.coverage or FOLDER
     extra = SANITIZE if options.sanitize else COVERAGE if options.coverage else ()
-    folder.mkdir(parents=True, exist_ok=True)
     try:
         made = Build(folder.resolve(), extra, options.verbose).run()
     except CannotBuildError as error:

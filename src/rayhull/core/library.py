@@ -29,7 +29,7 @@ def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
     setting = os.environ.get("RAYHULL_CORE", "")
     if setting == "0":
         return None, "reference (RAYHULL_CORE=0)"
-    folder = Path(setting) if setting else build.HERE
+    folder = Path(setting) if setting else build.FOLDER
     path = next((p for p in reversed(_paths(name, folder)) if p.exists()), None)
     if path is None:
         return None, "reference (not compiled; python -m rayhull.core.build does)"

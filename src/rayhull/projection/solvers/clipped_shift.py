@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +11,6 @@ from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.solver import Solver
 from rayhull.projection.standard_form import StandardForm
 from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
-from rayhull.sets.rows import Array
 
 STEPS = 120
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
@@ -29,7 +27,7 @@ class ClippedShift(Solver):
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
-        self._places: tuple[Tensor, Array] | None = None
+        self._places: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -49,15 +47,15 @@ class ClippedShift(Solver):
         dtypes = (torch.float32, torch.float64)
         if at is None or not self.form.compiled or at.x.dtype not in dtypes or self.form.root is not None:
             return None
-        row = self.form.matrix.dense_array[0]
+        row = torch.from_numpy(self.form.matrix.dense_array[0])
         t, error, steps = compiled.shift(at.x, self._index(at.index), row, problem.sides, problem.m == 0, at.out)
         solution = Solution(None, t[:, None], error, steps, torch.where(error <= TOLERANCE, SOLVED, UNSOLVED))
         self._mark_empty(problem, solution)
         return solution
 
-    def _index(self, index: Tensor) -> Array:
+    def _index(self, index: Tensor) -> Tensor:
         if self._places is None or self._places[0] is not index:
-            self._places = index, index.numpy().astype(np.uint32)  # unsigned: the kernel looks for no negative ones
+            self._places = index, index.int()
         return self._places[1]
 
     def _mark_empty(self, problem: Problem, solution: Solution) -> None:
