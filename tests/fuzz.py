@@ -6,7 +6,7 @@ import argparse
 import importlib
 import time
 
-PARTS = ("conversion", "projection", "strict")
+PARTS = ("conversion", "projection", "strict", "files")
 
 
 def main() -> None:

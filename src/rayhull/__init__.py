@@ -25,13 +25,11 @@ if TYPE_CHECKING:
         UnverifiedError,
     )
     from rayhull.nn.constrained import Constrained
-    from rayhull.nn.heads import constrain
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
-    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.expressions import variables
     from rayhull.sets.parsing import parse
@@ -61,13 +59,11 @@ _HOME = {
     "sets.expressions": ["variables"],
     "sets.rules": ["rules"],
     "sets.parsing": ["parse"],
-    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled"],
     "sets.combining": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
     "nn.constrained": ["Constrained"],
-    "nn.heads": ["constrain"],
     "nn.map_into": ["MapInto"],
     "nn.parametrization": ["Parametrization"],
     "nn.paper": ["paper_layer"],
@@ -100,15 +96,11 @@ __all__ = [
     "__version__",
     "along",
     "box",
-    "capped_simplex",
     "checkerboard",
     "concave",
-    "conserves",
-    "constrain",
     "convert",
     "convex",
     "core",
-    "corridor",
     "distributions",
     "halfspaces",
     "intersection",
@@ -120,9 +112,7 @@ __all__ = [
     "parse",
     "product",
     "project",
-    "quantiles",
     "read",
-    "reconciled",
     "rules",
     "simplex",
     "sum_to",

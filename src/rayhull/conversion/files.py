@@ -99,13 +99,12 @@ def _storable(values: Array) -> Array:
 
 
 def _read_npz(path: Path) -> Polyhedron | Generators:
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves damaged ones open
-            content = {name: _restored(file[name]) for name in file.files}
-    except OSError:
-        raise
-    except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
-        raise FileFormatError(f"{path.name} is damaged or not an .npz file ({error}).") from None
+    with path.open("rb") as opened:  # NumPy leaves damaged ones open
+        try:
+            with np.load(opened, allow_pickle=False) as file:
+                content = {name: _restored(file[name]) for name in file.files}
+        except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged, OSError among them
+            raise FileFormatError(f"{path.name} is damaged or not an .npz file ({error}).") from None
     names = {name.partition(".")[0] for name in content}
     if not names & {*SET, *HULL}:
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(SET + HULL)}.")

@@ -1,0 +1,126 @@
+"""Faults on the way from inequalities to generators: slack form, parts, verification, cache, files."""
+
+from tests.mutants import Mutant
+
+CONVERSION = ("test_conversion.py",)
+MUTANTS = [
+    Mutant(
+        "conversion/slack_form.py",
+        "        keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])",
+        "        keep = np.array([max(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])",
+        CONVERSION,
+        "of parallel rows the loosest is kept",
+    ),
+    Mutant(
+        "conversion/slack_form.py",
+        "    factor = np.where(whole, 1, scale)",
+        "    factor = np.where(whole, 1, 1)",
+        CONVERSION,
+        "a row whose offset is no multiple is scaled on one side only",
+    ),
+    Mutant(
+        "conversion/slack_form.py",
+        "        weights[:, self.equalities :] += y\n",
+        "        weights[:, self.equalities :] -= y\n",
+        CONVERSION,
+        "slacks are lifted with the wrong sign",
+    ),
+    Mutant(
+        "conversion/slack_form.py",
+        "    wrong = np.flatnonzero((rest < len(E)) & (g != 0))",
+        "    wrong = np.flatnonzero((rest < len(E)) & (g > 0))",
+        CONVERSION,
+        "equalities that contradict each other from below are accepted",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "    if (form.g[~form.G.any(axis=1)] < 0).any():",
+        "    if False:",
+        CONVERSION,
+        "rows that add up to a contradiction are not seen",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "    finite = height > 0\n",
+        "    finite = height >= 0\n",
+        CONVERSION,
+        "rays count as vertices",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "            if (value != most).any() if equal else (value > most).any():",
+        "            if False:",
+        CONVERSION,
+        "a generator that breaks a row is not noticed",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "            if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():",
+        "            if False:",
+        CONVERSION,
+        "a float generator that breaks a row is not noticed",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        '        if (high < 0).any():\n            raise _broken("a ray breaks a row")',
+        '        if False:\n            raise _broken("a ray breaks a row")',
+        ("test_double_description.py",),
+        "a ray that breaks a row passes",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        "    if (ordered[1:] == ordered[:-1]).all(axis=1).any():",
+        "    if False:",
+        ("test_double_description.py",),
+        "a ray may come twice",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        "    if (ends != 1).any():",
+        "    if False:",
+        ("test_double_description_floats.py", "test_cache.py", *CONVERSION),
+        "an edge without another end passes",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        "        low = low | (high & ((1 << bits) - 1))",
+        "        low = high & ((1 << bits) - 1)",
+        ("test_double_description.py",),
+        "a product of long integers is 0 when its last digit is",
+    ),
+    Mutant(
+        "conversion/inverse.py",
+        "    if top > c + 1e-6 * (1.0 + abs(c)):",
+        "    if False:",
+        CONVERSION,
+        'verify="full" proves everything complete',
+    ),
+    Mutant(
+        "conversion/cache.py",
+        'str(file["digest"]) != _digest(name, rays)',
+        "False",
+        ("test_cache.py",),
+        "a file is believed whatever its digest",
+    ),
+    Mutant(
+        "conversion/cache.py",
+        "    return verified_rays(C, rays)",
+        "    return rays",
+        ("test_cache.py",),
+        "rays from disk are not verified again",
+    ),
+    Mutant(
+        "conversion/slack_form_floats.py",
+        "    if worst > MOST_ERROR:",
+        "    if False:",
+        (*CONVERSION, "test_double_description_floats.py"),
+        "ill-conditioned floats are converted all the same",
+    ),
+    Mutant(
+        "conversion/slack_form_floats.py",
+        "    unsure = pivots[(pivots > NEGLIGIBLE) & (pivots < CERTAIN)]",
+        "    unsure = pivots[:0]",
+        CONVERSION,
+        "a rank that floats cannot tell is guessed",
+    ),
+]

@@ -1,0 +1,136 @@
+"""Faults in what a set says of itself: membership, rows, blocks, emptiness, interior."""
+
+from tests.mutants import Mutant
+
+SET = ("test_polyhedron.py",)
+PINS = ("test_pins.py",)
+MUTANTS = [
+    Mutant("sets/membership.py", "ULPS = 16 ", "ULPS = 1_000_000 ", PINS, "contains is a million ulp wide"),
+    Mutant("sets/membership.py", "ULPS = 16 ", "ULPS = 12 ", PINS, "contains is narrower than it says"),
+    Mutant(
+        "sets/membership.py",
+        "(size * norms + abs(rhs)) if atol",
+        "(size * norms) if atol",
+        PINS,
+        "the tolerance forgets the right-hand side",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "inside = xp.isfinite(points).all(axis=1)\n    size",
+        "inside = (points == points).any(axis=1)\n    size",
+        (*SET, *PINS),
+        "infinite points may be inside",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "        worst.append(abs(stated) if equal else stated)",
+        "        worst.append(stated)",
+        SET,
+        "an equality is violated from one side only",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "    return 2.0**-52 * (int(rows.sizes.max(initial=0)) + 4)",
+        "    return 0.0",
+        SET,
+        "the exact judge believes floats to the last bit",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "        ok[at] = np.asarray(exact == 0 if equal else exact <= 0, bool)",
+        "        ok[at] = np.asarray(exact <= 0, bool)",
+        (*SET, *PINS),
+        "an equality holds exactly when it is undercut",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "((P.upper, float_below, 1), (P.lower, float_above, -1))",
+        "((P.upper, float_above, 1), (P.lower, float_below, -1))",
+        (*SET, *PINS),
+        "fractional bounds are rounded outwards for the exact judge",
+    ),
+    Mutant(
+        "sets/layout.py",
+        "        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))",
+        "        return slice(self.upper_rows.start, self.upper_rows.start + len(self.lower))",
+        (*SET, "test_layer.py"),
+        "lower bounds are looked for among the upper ones",
+    ),
+    Mutant(
+        "sets/blocks.py",
+        "        parts.append(_bytes(bounds if sign > 0 else -bounds[::-1]))",
+        "        parts.append(_bytes(bounds if sign > 0 else -bounds))",
+        ("test_layer.py", *PINS),
+        "a mirror image keeps its bounds where they were",
+    ),
+    Mutant(
+        "sets/blocks.py",
+        "            parts.append(_bytes(rows.offsets[pick]))",
+        "            parts.append(b'')",
+        (*SET, "test_conversion.py", *PINS),
+        "blocks with other right-hand sides count as the same",
+    ),
+    Mutant(
+        "sets/rows.py",
+        "shape=self.matrix.shape), np.ldexp(self.rhs, -k)",
+        "shape=self.matrix.shape), self.rhs",
+        (*SET, *PINS),
+        "a scaled row keeps its old right-hand side",
+    ),
+    Mutant(
+        "sets/rows.py",
+        "        num[row] *= factor // den[row]",
+        "        num[row] *= factor",
+        (*SET, *PINS),
+        "fractions with long denominators become other rows",
+    ),
+    Mutant(
+        "sets/linear_programs.py",
+        "        binding = found.multipliers > NOT_ZERO",
+        "        binding = found.multipliers < -NOT_ZERO",
+        SET,
+        "multipliers of an implicit equality are read with the wrong sign",
+    ),
+    Mutant(
+        "sets/linear_programs.py",
+        "    bounds = [(1, None)] * m + [(None, None)] * k",
+        "    bounds = [(0, None)] * m + [(None, None)] * k",
+        SET,
+        "every set of full rank is bounded",
+    ),
+    Mutant(
+        "sets/emptiness.py",
+        "            if feasible_point(fewer, equalities) is None:\n                rows = fewer",
+        "            if True:\n                rows = fewer",
+        SET,
+        "a contradiction names too few rows",
+    ),
+    Mutant(
+        "sets/centre.py",
+        "        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)",
+        "        after = x + 0 * step",
+        (*SET, "test_layer.py"),
+        "the centre stays where the linear program left it",
+    ),
+    Mutant(
+        "sets/emptiness.py",
+        "        if (y[: len(A)] >= 0).all() and y.dot(rhs) < 0:",
+        "        if y.dot(rhs) < 0:",
+        (*SET, "test_set_numbers.py"),
+        "multipliers of either sign refute a set",
+    ),
+    Mutant(
+        "sets/emptiness.py",
+        "    return len(independent_rows(both)[0]) > known",
+        "    return False",
+        (*SET, "test_set_numbers.py"),
+        "equalities that contradict each other exactly are not seen",
+    ),
+    Mutant(
+        "sets/combining.py",
+        "np.arange(rows.dim) + offsets[i], dim)",
+        "np.arange(rows.dim), dim)",
+        SET,
+        "the sets of a product lie on top of each other",
+    ),
+]

@@ -1,0 +1,107 @@
+"""The certificate of a nearest point sees each way to be wrong, and closed forms answer without help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.projection import certificate
+from rayhull.projection.plan import plan
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.sides import Sides
+from rayhull.projection.tolerances import EMPTY, TOLERANCE
+
+SQUARE = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.5], lower=-1)
+
+
+def problem_of(P: rh.Polyhedron, points: list[list[float]], **sides: torch.Tensor) -> Problem:
+    (block,) = plan(P)
+    return block.problem(torch.tensor(points, dtype=torch.float64), Sides(**sides))
+
+
+def residual(z: list[float], multipliers: list[float], point: list[float]) -> float:
+    problem = problem_of(SQUARE, [point])
+    given = (torch.tensor([v], dtype=torch.float64) for v in (z, multipliers))
+    return float(certificate.residual(problem, *given)[0])
+
+
+def test_the_certificate_accepts_the_nearest_point():
+    assert residual([1.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0]) <= TOLERANCE
+    assert residual([0.75, 0.75], [0.0, 0.0, 0.25 * 2**0.5], [1.0, 1.0]) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("z", "multipliers", "point", "fault"),
+    [
+        ([2.0, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0], "a row is broken"),
+        ([0.5, 0.0], [1.5, 0.0, 0.0], [2.0, 0.0], "a row with a multiplier is not met"),
+        ([1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0], "a multiplier is negative"),
+        ([0.5, 0.5], [0.0, 0.0, 0.0], [0.2, 0.2], "feasible, and not the nearest"),
+        ([-1.0, 0.0], [0.0, 0.0, 0.0], [-0.5, 0.0], "at a bound that does not hold it"),
+        ([float("nan"), 0.0], [0.0, 0.0, 0.0], [2.0, 0.0], "not a number"),
+        ([1.0, 0.0], [float("nan"), 0.0, 0.0], [2.0, 0.0], "a multiplier that is not a number"),
+    ],
+)
+def test_the_certificate_sees_each_way_to_be_wrong(z, multipliers, point, fault):
+    assert residual(z, multipliers, point) > 1e-3, fault
+
+
+@pytest.mark.parametrize(("off", "accepted"), [(1e-11, True), (1e-9, False)])
+def test_an_answer_is_one_up_to_the_stated_residual(off, accepted):
+    problem = problem_of(SQUARE, [[2.0, 0.0]])
+    z = torch.tensor([[1.0 + off, 0.0]], dtype=torch.float64)
+    multipliers = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    assert certificate.certified(problem, z, multipliers).solved == accepted
+
+
+def test_a_claim_that_a_set_is_empty_is_not_believed():
+    upper = torch.tensor([[1.0, 1.0]], dtype=torch.float64)
+    problem = problem_of(SQUARE, [[2.0, 0.0]], upper=upper)
+    claim = torch.full((1,), EMPTY)
+    solution = Solution(torch.zeros(1, 2), torch.zeros(1, 3), torch.zeros(1), torch.zeros(1), claim)
+    assert certificate.unproven_empty(problem, solution).tolist() == [0]
+    crossed = problem_of(SQUARE, [[2.0, 0.0]], upper=-2 * upper)
+    assert certificate.unproven_empty(crossed, solution).tolist() == []
+
+
+CLOSED = {
+    "bounds": rh.box(-1, 1, 6),
+    "simplex": rh.simplex(6),
+    "tiles": rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1),
+    "chain": rh.monotone(8),
+    "chain with steps": rh.monotone(8, step=0.5),
+    "falling chain in a box": rh.monotone(8, increasing=False) & rh.box(-1, 1),
+    "equalities": rh.Polyhedron(A_eq=[[1, 2, 3, 0], [0, 1, -1, 2]], b_eq=[1, 2]),
+    "grid order in a box": rh.ordered(None, (4, 4)) & rh.box(0, 1),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_forms_answer_without_a_second_solver(name, scale):
+    P = CLOSED[name]
+    points = np.random.default_rng(0).standard_normal((16, *P.shape)) * scale
+    z, info = rh.project(P, points, return_info=True)
+    assert not info.fallback.any()
+    assert float(info.residual.max()) <= TOLERANCE
+    assert P.contains(z, atol=1e-12 * max(1.0, scale)).all()
+
+
+def test_an_equality_out_of_reach_is_empty_from_either_side():
+    P = rh.sum_to(1, 3) & rh.box(0, 1)
+    x = torch.zeros(2, 3, dtype=torch.float64)
+    with pytest.raises(rh.EmptySetError, match="samples 0, 1"):
+        rh.project(P, x, b_eq=torch.tensor([[3.5], [-0.5]], dtype=torch.float64))
+
+
+def test_far_points_meet_their_rows_to_rounding():
+    E = rh.Polyhedron(A_eq=[[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], b_eq=[1.0, 0.0])
+    z = rh.project(E, np.array([[1e9, -3e8, 7e8]]))
+    size = np.abs(z).max()
+    assert abs(z.sum() - 1) <= 1e-14 * size * 3
+    half = rh.Polyhedron([[0.6, 0.8]], 1.0, lower=-2, upper=2)
+    far = np.array([[1e9, 1.3e9], [1e12, 0.7e12]])
+    near = rh.project(half, far)
+    assert np.abs(near @ [0.6, 0.8] - 1).max() <= 1e-14
