@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import rayhull as rh
+from rayhull.nn.onnx import to_onnx
 
+Run = Callable[[torch.Tensor], torch.Tensor]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)
+METHODS, SHARES = ("auto", "shrink", "vertices", "projection"), (0.4, 0.29, 0.3, 0.01)
+PROJECTED = (1e-6, 1.0, 1e3)  # scales of what is projected
+CHECKPOINTS, COMPILED, EXPORTED = 0.25, 0.002, 0.05  # how often; a compilation takes some 20 s, an export 1 s
+SAMPLES, MANY, SIDED = {"eager": 256, "folded": 256, "checkpoint": 256}, 20_000, 256
 
 
 def inequalities_of(P: rh.Polyhedron) -> rh.Polyhedron:
@@ -26,7 +37,7 @@ def random_set(rng: np.random.Generator) -> rh.Polyhedron:
     A = rng.integers(-9, 10, (m, d)).astype(float) if rng.random() < 0.5 else rng.standard_normal((m, d))
     A = A * 10.0 ** rng.integers(-3, 4, (m, 1)) if rng.random() < 0.3 else A
     inside = rng.standard_normal(d)
-    kind = rng.integers(6)
+    kind = rng.integers(8)
     if kind == 0:
         return rh.Polyhedron(A * -np.sign(A @ inside + 1e-9)[:, None])
     if kind == 1:
@@ -36,12 +47,20 @@ def random_set(rng: np.random.Generator) -> rh.Polyhedron:
     if kind == 3:
         centre = 100 * inside
         return rh.Polyhedron(A, A @ centre + np.abs(A).sum(1), lower=centre - 3, upper=centre + 5)
+    if kind == 4:  # equalities, and an interior
+        E = A[: max(1, d // 3)]
+        return rh.Polyhedron(A_eq=E, b_eq=E @ inside, lower=inside - rng.random(d) - 0.1, upper=inside + 1)
+    if kind == 5:  # blocks of one coordinate, mirror images, fractions beside floats
+        ends = np.array([Fraction(int(rng.integers(1, 50)), int(rng.integers(1, 50))) for _ in range(d)], object)
+        return rh.Polyhedron(lower=-ends if rng.random() < 0.5 else -rng.random(d), upper=ends)
     ready = (
         rh.monotone(d + 1, step=float(rng.random())),
         rh.convex(d + 2) & rh.box(0, 1),
         rh.simplex(d),
         rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1),
         rh.ordered(None, (3, 3)),
+        rh.product(rh.simplex(3), rh.monotone(3), rh.convex(4) & rh.box(-2, 1), rh.concave(4) & rh.box(-1, 2)),
+        rh.Polyhedron(np.eye(d) - 2 * np.eye(d, k=1), A_eq=np.ones((1, d)), b_eq=[0]),
         rh.lipschitz(d, float(rng.random()) + 0.01) & rh.box(-1, 1),
     )
     return ready[int(rng.integers(len(ready)))]
@@ -60,37 +79,121 @@ def outside_of(P: rh.Polyhedron, x: torch.Tensor) -> int:
     return int((~P.contains_exactly(x[torch.as_tensor(doubtful)])).sum())
 
 
-def judge(P: rh.Polyhedron, rng: np.random.Generator, samples: int) -> Counter[str]:
-    """Every dtype and scale on one set, one way in; raises at the first output outside."""
-    method = str(rng.choice(["auto", "shrink", "vertices"]))
+def ways_to_run(layer: rh.Constrained, rng: np.random.Generator, folder: Path) -> Iterator[tuple[str, Run]]:
+    """The layer as it stands, folded, from a checkpoint in float16; now and then compiled, or in ONNX Runtime."""
+    yield "eager", layer
+    yield "folded", layer.fold()
+    if rng.random() < CHECKPOINTS:
+        yield "checkpoint", from_checkpoint(layer)
+    if rng.random() < COMPILED:
+        yield "compiled", layer.fold(compile=True)
+    if rng.random() < EXPORTED and layer.linear.weight.dtype != torch.bfloat16:
+        path = to_onnx(layer.fold() if rng.random() < 0.5 else layer, 4, folder / "layer.onnx")
+        yield "onnx, optimised", onnx_run(path, optimised=True)
+        yield "onnx, as it is", onnx_run(path, optimised=False)
+
+
+def from_checkpoint(layer: rh.Constrained) -> rh.Constrained:
+    """A fresh layer with what a float16 copy of an ordinary one saved."""
+    fresh = copy.deepcopy(layer)
+    state = {k: v.half() if v.is_floating_point() else v for k, v in layer.state_dict().items()}
+    fresh.strict = False
+    fresh.load_state_dict(state)
+    fresh.strict = True
+    return fresh
+
+
+def onnx_run(path: Path, *, optimised: bool) -> Run:
+    import onnxruntime
+
+    options, levels = onnxruntime.SessionOptions(), onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda h: torch.as_tensor(session.run(None, {"features": h.numpy()})[0])
+
+
+def features(rng: np.random.Generator, scale: float, samples: int, dtype: torch.dtype) -> torch.Tensor:
+    values = torch.as_tensor(rng.standard_normal((samples, 4)) * scale)
+    largest = torch.finfo(dtype).max
+    return values.clamp(-largest, largest).to(dtype)
+
+
+def judge(P: rh.Polyhedron, rng: np.random.Generator, folder: Path) -> Counter[str]:
+    """Every dtype, scale and way to run on one set, one way in; raises at the first output outside."""
+    method, smooth = str(rng.choice(METHODS, p=SHARES)), bool(rng.random() < 0.2)
     exact, seen = inequalities_of(P), Counter[str]()
     for dtype in DTYPES:
+        options: dict[str, Any] = {"method": method, "smooth": smooth, "strict": True, "max_generators": 2000}
         try:
-            layer = rh.Constrained(4, P, method=method, strict=True, max_generators=2000, dtype=dtype)
+            layer = rh.Constrained(4, P, dtype=dtype, **options).eval()
         except rh.RayhullError:
             seen["refused"] += 1
             continue
-        for scale in SCALES:
-            features = torch.as_tensor(rng.standard_normal((samples, 4)) * scale)
-            features = features.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max).to(dtype)
-            with torch.no_grad():
-                x = layer(features)
-            outside = outside_of(exact, x)
-            if outside:
-                raise AssertionError(f"{P!r}: {outside} outside, {method}, {dtype}, scale {scale:g}.")
-            seen[str(dtype).removeprefix("torch.")] += samples
+        for name, run in ways_to_run(layer, rng, folder) if method != "projection" else [("eager", layer)]:
+            samples = SAMPLES.get(name, MANY)
+            for scale in SCALES if method != "projection" else PROJECTED:
+                with torch.no_grad():
+                    x = run(features(rng, scale, samples, dtype))
+                what = f"{P!r}, {method}, {dtype}, {name}, scale {scale:g}"
+                outside = outside_of(exact, x)
+                if outside:
+                    raise AssertionError(f"{outside} outside: {what}.")
+                worst = equality_error(P, layer, x)
+                if worst > 1.0:
+                    raise AssertionError(f"an equality is off by {worst:.3g} of what is stated: {what}.")
+                seen[name] += samples
+                seen[str(dtype).removeprefix("torch.")] += samples
     return seen
+
+
+def equality_error(P: rh.Polyhedron, layer: rh.Constrained, x: torch.Tensor) -> float:
+    """The largest |a·x - b| over what docs/strict.md states for it: ulps of ‖a‖₁ max(|x|, |q|)."""
+    rows = P.equality_rows
+    if not len(rows):
+        return 0.0
+    points, a = x.double().reshape(len(x), -1).numpy(), rows.matrix
+    base = max(float(part.base_point.point.abs().max()) for part in layer.map.blocks())
+    size = np.maximum(np.abs(points).max(1), max(base, float(np.abs(P.centre.point).max())))[:, None]
+    ulps = 16 + P.dim if x.dtype == torch.float64 else 1
+    off = np.abs(points @ a.T.toarray() - rows.rhs)
+    return float((off / (ulps * torch.finfo(x.dtype).eps * abs(a).sum(1) * size)).max())
+
+
+def judge_sides(P: rh.Polyhedron, rng: np.random.Generator) -> Counter[str]:
+    """Sides of the sample on an ordinary layer, up to rounding, bounds on either side of a mirrored block."""
+    if not (np.isfinite(P.lower_bounds).all() and np.isfinite(P.upper_bounds).all()):
+        return Counter()
+    try:
+        layer = rh.Constrained(4, P, dtype=torch.float64, method=str(rng.choice(["auto", "shrink"])))
+        middle = torch.as_tensor(P.interior_point())
+        low, high = (torch.as_tensor(b.reshape(P.shape)) for b in (P.lower_bounds, P.upper_bounds))
+        part = torch.as_tensor(rng.random((2, SIDED, *P.shape)) * 0.9 + 0.1)
+        x = layer(
+            features(rng, 3.0, SIDED, torch.float64),
+            lower=middle + part[0] * (low - middle),
+            upper=(middle + part[1] * (high - middle)),
+        )
+    except (rh.RayhullError, ValueError):
+        return Counter({"sides refused": 1})
+    over = torch.maximum(x - middle - part[1] * (high - middle), middle + part[0] * (low - middle) - x)
+    if float(over.max()) > 1e-12 * float(1 + x.abs().max()) or not P.contains(x).all():
+        raise AssertionError(f"{P!r}: sides of the sample are exceeded by {float(over.max()):.3g}.")
+    return Counter({"sides of the sample": SIDED})
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:
     """Judge random sets until the time is over; the counts of outputs judged."""
     rng, start, found = np.random.default_rng(seed), time.monotonic(), Counter[str]()
     torch.manual_seed(seed)
-    while time.monotonic() - start < seconds:
-        try:
-            P = random_set(rng)
-        except rh.EmptySetError:
-            continue
-        found += judge(P, rng, samples=256)
-        found["sets"] += 1
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() - start < seconds:
+            try:
+                P = random_set(rng)
+            except rh.EmptySetError:
+                continue
+            with torch.no_grad():
+                found += judge_sides(P, rng)
+            found += judge(P, rng, Path(folder))
+            found["sets"] += 1
     return dict(found)

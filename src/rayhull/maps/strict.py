@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 EPS = 2.0**-53  # the unit roundoff of float64
-LARGEST = 2.0**500  # float64 coefficients beyond are cut: squares and products stay finite
+LARGEST = 2.0**127  # float64 coefficients beyond are cut: products stay finite, and float32 holds the number
 
 
 def roundoff(dtype: torch.dtype) -> float:
@@ -33,8 +33,7 @@ def gamma(n: int) -> float:
 def finite(c: Tensor) -> Tensor:
     """Coefficients in float64, cut where they are infinite or so large that products would be. NaN stays NaN."""
     limit = LARGEST if c.dtype == torch.float64 else torch.finfo(c.dtype).max
-    reach = torch.tensor(limit, dtype=torch.float64, device=c.device)
-    return c.to(torch.float64).clamp(-reach, reach)
+    return c.to(torch.float64).clamp(-limit, limit)
 
 
 def strict_factor(gauge: Tensor, size: Tensor, margin: Tensor, kept: Tensor, limit: Tensor) -> Tensor:

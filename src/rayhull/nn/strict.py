@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -292,15 +293,15 @@ class StrictInterval(Finishing):
         super().__init__(P, view, factory)
         self.low, self.high = exact_interval(P)
         self.keep_numbers()
+        self.empty_in = {dtype for dtype in DTYPES if operator.gt(*self.numbers_of(dtype))}
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
         return [_inwards(self.low, dtype, up=True), _inwards(self.high, dtype, up=False)]
 
     def check(self, dtype: torch.dtype) -> None:
-        low, high = self.numbers_of(dtype)
-        if not low <= high:
-            ends = [math.inf if end is None else float(end) for end in (self.low, self.high)]
-            stated = f"[{-ends[0] if self.low is None else ends[0]}, {ends[1]}]"
+        super().check(dtype)
+        if dtype in self.empty_in:
+            stated = f"[{_as_float(self.low, -math.inf)}, {_as_float(self.high, math.inf)}]"
             raise RayhullError(f"strict=True: no {_short(dtype)} number lies in {stated}: use a wider dtype.")
 
     def finish(self, x: Tensor, how: How) -> Tensor:
@@ -317,6 +318,10 @@ def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
     lows = [value for value, is_upper in ends if not is_upper]
     highs = [value for value, is_upper in ends if is_upper]
     return max(lows, default=None), min(highs, default=None)
+
+
+def _as_float(end: Fraction | None, infinity: float) -> float:
+    return infinity if end is None else float(end)
 
 
 def _inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
