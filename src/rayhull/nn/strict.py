@@ -205,8 +205,7 @@ class StrictPull(Finishing):
         if self.conic:
             return np.minimum(slack, slack_below(P, numbers, np.zeros(P.dim)))  # least at one of the ends
         if direction is not None:  # σ + s ρ >= (1 + s) min(σ, ρ)
-            gain = slack_below(P, numbers, point + direction) - P.rows.rhs[numbers] + P.rows.matrix[numbers] @ point
-            return np.minimum(slack, gain * (1 - 2.0**-20))
+            return np.minimum(slack, slack_below(P, numbers, direction, cone=True))
         return slack
 
     def _rounding_share(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> float:
@@ -216,7 +215,8 @@ class StrictPull(Finishing):
             return self.loose_steepest * self.reach
         share = matrix @ np.abs(point) / slack_below(P, numbers, point)
         if direction is not None:  # (p + s r) / (σ + s ρ) is at most the larger of p / σ and r / ρ
-            share = np.maximum(share, matrix @ np.abs(direction) / -(P.rows.matrix[numbers] @ direction))
+            gain = slack_below(P, numbers, direction, cone=True)
+            share = np.maximum(share, matrix @ np.abs(direction) / gain)
         return float(share.max())
 
     def _take_tight(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
@@ -269,9 +269,10 @@ def interior_ray(P: Polyhedron) -> Array | None:
     return np.asarray(middle.point / np.abs(middle.point).max())
 
 
-def slack_below(P: Polyhedron, numbers: Array, point: Array) -> Array:
-    """Lower bounds of b - a·point for the given rows: float64, with its own rounding error taken off."""
-    matrix, rhs = P.rows.matrix[numbers], P.rows.rhs[numbers]
+def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = False) -> Array:
+    """Lower bounds of b - a·point, or of 0 - a·point, for the given rows: float64, less its own rounding error."""
+    matrix = P.rows.matrix[numbers]
+    rhs = np.zeros(len(numbers)) if cone else P.rows.rhs[numbers]
     size = abs(matrix) @ np.abs(point) + np.abs(rhs)
     return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)
 
