@@ -139,8 +139,8 @@ class Constrained(nn.Module):
 
     def _not_finite(self, features: Tensor) -> Tensor:
         """0, or NaN where a feature of the sample or any weight is not finite. Shape: (\\*, 1)"""
-        weights = [*self.parameters(), *self._statistics()]
-        ends = torch.stack([end for w in weights for end in (w.detach().amin(), w.detach().amax())])  # NaN stays NaN
+        weights = [w.detach().flatten() for w in (*self.parameters(), *self._statistics())]
+        ends = torch.stack([end for w in weights for end in (w.amin(0), w.amax(0))])  # NaN stays NaN
         return (features * 0.0).sum(-1, keepdim=True) + (ends * 0.0).sum()
 
     def _statistics(self) -> list[Tensor]:

@@ -86,7 +86,9 @@ class Free(Direction):
 
     def fold(self) -> tuple[Array, Direction]:
         equal = self.exact("equal")
-        return np.eye(len(equal)) - equal @ equal.T, self._like(Free(equal[:, :0], self.factory))
+        plain = Free(equal[:, :0], self.factory)
+        plain.on_hull = not self.has_equalities  # the Linear rounds what it multiplies
+        return np.eye(len(equal)) - equal @ equal.T, self._like(plain)
 
 
 class Simplicial(Direction):
