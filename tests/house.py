@@ -102,13 +102,13 @@ def work() -> dict[str, dict[str, int]]:
     h, y = torch.randn(64, 256), torch.randn(64, 28, 28)
 
     def each() -> dict[str, dict[str, int]]:
-        P, cone, layer = stated(), rh.ordered(None, (6, 6)), rh.Constrained(256, stated())
+        P, Q, cone, layer = stated(), stated(), rh.ordered(None, (6, 6)), rh.Constrained(256, stated())
         return {
             "state the paper's set": traced(stated),
             "build its layer": traced(lambda: rh.Constrained(256, P)),
             "forward, 64 samples": traced(lambda: layer(h)),
             "convert an order cone": traced(lambda: rh.convert(cone, cache=False)),
-            "project 64 samples": traced(lambda: rh.project(stated(), y)),
+            "project 64 samples": traced(lambda: rh.project(Q, y)),
         }
 
     each()  # loads modules and kernels

@@ -54,6 +54,7 @@ def test_known_sets_have_the_known_number_of_generators(P, expected):
     assert counts(P) == expected
 
 
+@pytest.mark.slow
 def test_the_metric_cone_on_seven_points_has_55226_rays():
     if library.load("conversion") is None:
         pytest.skip("the reference takes minutes")

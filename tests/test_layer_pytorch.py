@@ -169,6 +169,7 @@ def _train(rank: int, port: int) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_processes_train_together() -> None:
     import socket
 

@@ -80,6 +80,7 @@ def test_the_package_works_without_its_extras():
     assert out.stdout.strip() == "True", out.stderr
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_works_outside_the_source_tree(tmp_path):
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)

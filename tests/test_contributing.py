@@ -1,0 +1,97 @@
+"""The recipes of CONTRIBUTING, followed: three steps each, and nothing else to change."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from experiments import cli, studies
+from experiments.report.pages import Section
+from experiments.settings import option
+from rayhull.projection import plan
+from rayhull.projection.certificate import certified
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solver import Solver
+
+ROOT = Path(__file__).parent.parent
+
+
+class Bisected(Solver):
+    """One row and no bounds: z = y - t a, in closed form."""
+
+    name = "one row"
+    wrong = 0.0
+
+    @classmethod
+    def fits(cls, form):
+        return form.matrix.count == 1 and form.m == 1 and not form.bounded
+
+    def solve(self, problem: Problem, guess=None) -> Solution:
+        a = problem.matrix.dense(problem.y)
+        t = (problem.y @ a.mT - problem.c).clamp_min(0) + self.wrong
+        return certified(problem, problem.y - t @ a, t)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_a_solver_is_a_class_with_two_methods_and_a_wrong_one_is_caught(monkeypatch, wrong):
+    monkeypatch.setattr(Bisected, "wrong", wrong)
+    monkeypatch.setitem(plan.SOLVERS, "auto", (Bisected, *plan.SOLVERS["auto"]))
+    P = rh.halfspaces([[3, 4]])
+    z, info = rh.project(P, np.array([[3.0, 4.0], [-1.0, 0.0]]), return_info=True)
+    assert info.solvers == ("one row",)
+    assert info.fallback.tolist() == [wrong > 0, wrong > 0]  # the certificate sends what is wrong to another solver
+    assert np.allclose(z, [[0, 0], [-1, 0]], atol=1e-9)
+
+
+@dataclasses.dataclass(frozen=True)
+class CoinSettings:
+    """A study of a coin."""
+
+    throws: int = option(10, "how often")
+    seed: int = option(0, "of the coin")
+
+
+def toss(settings, digits, run, fabric, quiet=False):
+    heads = np.random.default_rng(settings.seed).random(settings.throws) < 0.5
+    run.record({"epoch": 0, "heads": int(heads.sum())})
+    run.finish({"share": float(heads.mean())})
+    return True
+
+
+def test_a_study_is_a_module_and_its_name(monkeypatch, tmp_path):
+    module = ModuleType("experiments.studies.coin")
+    section = lambda groups: Section("Coin", [f"{len(groups)} of them"])  # noqa: E731
+    module.STUDY = studies.Study(CoinSettings, toss, section, needs_digits=False)
+    monkeypatch.setitem(sys.modules, "experiments.studies.coin", module)
+    monkeypatch.setattr(studies, "NAMES", (*studies.NAMES, "coin"))
+    monkeypatch.setattr(cli, "NAMES", studies.NAMES)
+    monkeypatch.setattr(cli, "headline", lambda name: name)
+    assert cli.main(["run", "coin", "--throws", "7", "--out", str(tmp_path), "--quiet"]) == 0
+    assert cli.main(["report", "--out", str(tmp_path)]) == 0
+    assert "## Coin" in (tmp_path / "report.md").read_text()
+
+
+def test_every_file_and_table_that_the_recipes_name_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8") + (ROOT / "docs" / "design.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]*(?:\.(?:py|json|md))?)`", text))
+    assert len(named) > 30
+    for name in named:
+        places = [ROOT / name, ROOT / "src" / "rayhull" / name, ROOT / "src" / name]
+        assert any(place.exists() for place in places), name
+    for file, table in (("projection/plan.py", "SOLVERS"), ("sets/membership.py", "ULPS"), ("nn/choice.py", "choose")):
+        assert re.search(rf"\b{table}\b", (ROOT / "src/rayhull" / file).read_text(encoding="utf-8")), table
+    for file, table in (("benchmarks/__main__.py", "ALL"), ("tests/test_pins_projection.py", "CLOSED")):
+        assert re.search(rf"^{table}\b", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), table
+
+
+def test_the_glossary_has_each_word_once():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Glossary")[1]
+    words = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")][2:]
+    assert len(words) == len(set(words)) > 15
