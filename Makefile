@@ -85,6 +85,7 @@ bench: .venv/peers  ## Run every benchmark; tables, plots and JSON go to benchma
 
 fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
+	$(BIN)/python -m tests.fuzz_files --minutes 2  # coverage-guided, where atheris is installed
 
 clean:  ## Remove the environment and every cache
 	rm -rf .venv src/rayhull/core/lib build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

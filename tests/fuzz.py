@@ -6,7 +6,7 @@ import argparse
 import importlib
 import time
 
-PARTS = ("conversion", "projection", "strict", "files")
+PARTS = ("conversion", "files", "projection", "strict")
 
 
 def main() -> None:

@@ -1,4 +1,8 @@
-"""Random sets, most of them degenerate, converted and judged by someone else: right, or a clear error."""
+"""Random sets, most of them degenerate, converted and judged by someone else: right, or a clear error.
+
+Then the same set is stated in another way (other units, scaled rows, a row that says nothing, other coordinates first)
+and must give the same generators; floats may refuse.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,18 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 import rayhull as rh
 from tests.brute_force import vertices_and_rays
+
+CONVERSIONS = Counter[str]()
+
+
+def convert(P: rh.Polyhedron, **options: Any) -> rh.Generators:
+    """Anew each time, and counted."""
+    CONVERSIONS["conversions in all"] += 1
+    return rh.convert(P, cache=False, **options)
 
 
 def random_rows(rng: np.random.Generator) -> np.ndarray:
@@ -51,11 +64,18 @@ def random_set(rng: np.random.Generator) -> dict[str, Any]:
         arguments["lower"] = int(rng.integers(-2, 1))
     if rng.random() < 0.3:
         arguments["upper"] = int(rng.integers(0, 3))
-    kind = rng.choice(["integers", "fractions", "big", "noise"], p=[0.5, 0.2, 0.1, 0.2])
+    kind = rng.choice(
+        ["integers", "fractions", "big", "prime", "noise", "floats"], p=[0.4, 0.15, 0.1, 0.05, 0.15, 0.15]
+    )
     if kind == "fractions":
         arguments["A"] = A * np.array([Fraction(int(n), int(m)) for n, m in rng.integers(1, 7, (d, 2))], dtype=object)
     elif kind == "big":
         arguments["A"] = A.astype(object) * int(rng.integers(1, 10**6)) ** 4 + rng.integers(-1, 2, A.shape)
+    elif kind == "prime":  # rows that elimination modulo one prime takes for dependent
+        arguments["A"] = A.astype(object) + rng.integers(-1, 2, A.shape) * int(rng.choice([2**31 - 1, 2147483629]))
+    elif kind == "floats":  # nothing in common but what the pattern forces
+        arguments["A"] = A * rng.uniform(0.5, 2.0, A.shape)
+        arguments["b"] = b * rng.uniform(0.5, 2.0, b.shape)
     elif kind == "noise":
         level = 10.0 ** rng.integers(-16, -5)
         arguments["A"] = A * (1 + level * rng.standard_normal(A.shape))
@@ -64,22 +84,104 @@ def random_set(rng: np.random.Generator) -> dict[str, Any]:
 
 def judge(P: rh.Polyhedron, G: rh.Generators) -> str:
     """Who proved the answer right; raises if nobody can."""
-    if P.is_exact and len(P.rows) <= 12 and P.dim <= 4 and not len(G.lines):
+    if P.is_exact and len(P.rows) <= 9 and P.dim <= 4 and not len(G.lines):
         vertices, rays = vertices_and_rays(P)
         assert {tuple(v) for v in G.exact_vertices} == vertices
         assert {tuple(int(x) for x in r) for r in G.exact.rays} == rays
         return "brute force"
     if P.is_exact and len(P.rows) <= 40:
         try:
-            theirs = rh.convert(P, engine="ppl", cache=False)
+            theirs = convert(P, engine="ppl")
         except rh.MissingExtraError:
             pass
         else:
             np.testing.assert_array_equal(theirs.vertices, G.vertices)
             np.testing.assert_array_equal(theirs.rays, G.rays)
             return "PPL"
-    rh.convert(P, cache=False, verify="full")
+    if not P.is_exact and len(P.rows) <= 14:
+        return in_fractions(P, G)
+    convert(P, verify="full")
     return "linear programs"
+
+
+def in_fractions(P: rh.Polyhedron, G: rh.Generators) -> str:
+    """Floats against the exact conversion of the same floats: neither set has a generator outside the other."""
+    tables = [_dense(rows, False) for rows in (P.rows, P.equality_rows)]
+    A, b, E, e = (_fractions(part) for table in tables for part in table)
+    try:
+        exact = convert(rh.Polyhedron(A, b, E, e), max_seconds=20)
+    except rh.EmptySetError:
+        return "nobody: empty but for rounding"
+    for first, second in ((G, exact), (exact, G)):
+        for points, weight in ((first.vertices, 1.0), (first.rays, 0.0), (first.lines, 0.0), (-first.lines, 0.0)):
+            assert all(is_generated(second, x, weight) for x in points), (first, second)
+    return "the same in fractions"
+
+
+def _fractions(values: np.ndarray) -> np.ndarray:
+    return np.array([Fraction(float(v)) for v in values.ravel()], dtype=object).reshape(values.shape)
+
+
+def is_generated(G: rh.Generators, x: np.ndarray, weight: float) -> bool:
+    """Is (x, weight) a combination of vertices (v, 1), rays and lines (r, 0), up to 1e-6 of the vertices' size?"""
+    scale = max(1e-300, float(np.abs(G.vertices).max(initial=0.0)), weight * float(np.abs(x).max()))
+    directions = [r / np.abs(r).max() for r in (*G.rays, *G.lines, *-G.lines)]
+    columns = [(*(v / scale), 1.0) for v in G.vertices] + [(*r, 0.0) for r in directions]
+    target = (*(x / scale if weight else x / np.abs(x).max()), weight)
+    return bool(nnls(np.array(columns).T, np.array(target))[1] < 1e-6)
+
+
+def restated(rng: np.random.Generator, P: rh.Polyhedron) -> tuple[str, rh.Polyhedron, np.ndarray, Any]:
+    """The same set said in another way: how, the set, the place of each coordinate, and the unit of x."""
+    (A, b), (E, e) = (_dense(rows, P.is_exact) for rows in (P.rows, P.equality_rows))
+    places, unit = np.arange(P.dim), (Fraction(1) if P.is_exact else 1.0)
+    kind = rng.choice(["units", "scaled rows", "far row", "permuted"])
+    if kind == "units":
+        unit = Fraction(2) ** int(rng.integers(-60, 60)) if P.is_exact else 10.0 ** int(rng.integers(-30, 30))
+    elif kind == "scaled rows":
+        powers = rng.integers(-20, 20, len(b))
+        scale = np.array([Fraction(2) ** int(k) if P.is_exact else 2.0 ** int(k) for k in powers], dtype=b.dtype)
+        A, b = A * scale[:, None], b * scale
+    elif kind == "far row":
+        A = np.concatenate([A, A[:1] + A[-1:]])
+        b = np.concatenate([b, b[:1] + b[-1:] + 10 ** int(rng.integers(1, 15))])
+    else:
+        places = rng.permutation(P.dim)
+        order = rng.permutation(len(b))
+        A, b, E = A[order][:, places], b[order], E[:, places]
+    return str(kind), rh.Polyhedron(A, b * unit, E, e * unit), places, unit
+
+
+def _dense(rows: Any, exact: bool) -> tuple[np.ndarray, np.ndarray]:
+    if not exact:
+        return rows.matrix.toarray(), rows.rhs
+    A, b = rows.dense_integers()
+    return A.astype(object), b.astype(object)
+
+
+def compare(rng: np.random.Generator, P: rh.Polyhedron, G: rh.Generators) -> str:
+    """Convert the set said in another way; raises if the generators differ."""
+    if not len(P.rows) or len(G) > 2000:
+        return "not restated"
+    how, Q, places, unit = restated(rng, P)
+    try:
+        H = convert(Q, max_seconds=20)
+    except rh.UnverifiedError:
+        if P.is_exact:
+            raise
+        return f"{how}: refused"
+    assert (len(G.vertices), len(G.rays), len(G.lines)) == (len(H.vertices), len(H.rays), len(H.lines)), how
+    if len(G.lines) == 0:  # with lines, the choice of vertices and rays is free
+        assert same(H.vertices / float(unit), G.vertices[:, places]), how
+        assert same(H.rays, G.rays[:, places]), how
+    return f"{how}: the same"
+
+
+def same(X: np.ndarray, Y: np.ndarray) -> bool:
+    """Are the rows the same up to 1e-6 of the largest number and up to order? Rays up to length."""
+    scale = max(np.abs(Y).max(initial=0.0), 1e-300)
+    distance = np.abs(X[:, None] - Y[None]).max(axis=2, initial=0.0)
+    return len(X) == len(Y) and (not len(X) or bool((distance.min(axis=1) <= 1e-6 * scale).all()))
 
 
 def one(rng: np.random.Generator) -> str:
@@ -88,7 +190,7 @@ def one(rng: np.random.Generator) -> str:
     except rh.EmptySetError:
         return "empty"
     try:
-        G = rh.convert(P, cache=False, max_seconds=20)
+        G = convert(P, max_seconds=20)
     except (rh.UnverifiedError, rh.EmptySetError, rh.BudgetExceededError) as error:
         if P.is_exact and isinstance(error, rh.UnverifiedError):
             raise
@@ -102,9 +204,9 @@ def one(rng: np.random.Generator) -> str:
             assert not vertices_and_rays(P)[0]  # bounds below: no lines, so a set that is not empty has a vertex
         return f"refused ({type(error).__name__})"
     try:
-        return f"right, says {judge(P, G)}"
-    except rh.UnverifiedError:
-        if P.is_exact:
+        return f"right, says {judge(P, G)}; {compare(rng, P, G)}"
+    except rh.UnverifiedError as error:
+        if P.is_exact and "cannot decide" not in str(error):
             raise
         return "refused (the proof of completeness was not certain)"
 
@@ -120,4 +222,4 @@ def run(seconds: float, seed: int) -> dict[str, int]:
         except Exception as error:
             raise AssertionError(f"wrong on numpy.random.default_rng([{seed}, {number}])") from error
         number += 1
-    return dict(seen)
+    return dict(seen + CONVERSIONS)

@@ -1,8 +1,8 @@
 """Conversions are remembered, and never wrongly."""
 
+import importlib
 import os
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def forget():
 
 @pytest.fixture
 def calls(monkeypatch):
-    module = sys.modules["rayhull.conversion.convert"]
+    module = importlib.import_module("rayhull.conversion.convert")
     seen = []
     original = module.find_rays
     monkeypatch.setattr(

@@ -1,5 +1,6 @@
 """Inequalities to generators and back: known counts, exactness, budgets, refusals."""
 
+import importlib
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import rayhull as rh
 from rayhull.core import library
 from rayhull.sets.reading import read_rows
+from tests import fuzz_conversion
 from tests.brute_force import vertices_and_rays
 from tests.zoo import ZOO, cross_polytope, cyclic_cone, feasible_cone, metric_cone
 
@@ -76,7 +78,7 @@ def test_blocks_are_converted_apart_also_when_columns_are_mixed():
 
 
 def test_identical_blocks_are_converted_once(monkeypatch):
-    module = sys.modules["rayhull.conversion.convert"]
+    module = importlib.import_module("rayhull.conversion.convert")
     seen = []
     original = module.block_generators
     monkeypatch.setattr(module, "block_generators", lambda P, *rest: seen.append(P) or original(P, *rest))
@@ -430,7 +432,7 @@ def test_a_ray_outside_the_set_is_never_returned(monkeypatch, kind):
 
 
 def test_a_row_that_was_thought_dependent_and_is_not_is_noticed(monkeypatch):
-    module = sys.modules["rayhull.conversion.slack_form"]
+    module = importlib.import_module("rayhull.conversion.slack_form")
     original = module.independent_rows
     monkeypatch.setattr(module, "independent_rows", lambda A: tuple(part[:-1] for part in original(A)))
     with pytest.raises(rh.UnverifiedError, match="A row changes along a line"):
@@ -443,7 +445,7 @@ def test_a_row_that_was_thought_dependent_and_is_not_is_noticed(monkeypatch):
     ids=["degenerate", "cut cube", "floats"],
 )
 def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
-    module = sys.modules["rayhull.conversion.convert"]
+    module = importlib.import_module("rayhull.conversion.convert")
     original, calls = module.find_rays, []
 
     def one_less(engine, C, *rest):
@@ -456,6 +458,14 @@ def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
         rh.convert(P, cache=False, verify="full")
     monkeypatch.undo()
     rh.convert(P, cache=False, verify="full")
+
+
+def test_the_full_proof_says_where_it_cannot_decide():
+    big = 10**24
+    P = rh.Polyhedron([[-big, -1], [big, 1], [1, -big], [-1, big]], [0, 0, 0, 0])  # {0}, in four inequalities
+    assert counts(P) == (1, 0, 0)
+    with pytest.raises(rh.UnverifiedError, match="cannot decide this set"):
+        counts(P, verify="full")
 
 
 @pytest.mark.parametrize("fault", ["not extreme", "outside", "a line"])
@@ -488,6 +498,15 @@ def test_memory_stays_below_100_mb_at_784_dimensions():
     )
     used = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     assert used < 100 * 1024  # kB
+
+
+def test_the_fuzz_finds_nothing_and_finds_a_missing_ray(monkeypatch):
+    assert fuzz_conversion.run(seconds=2.0, seed=0)
+    module = importlib.import_module("rayhull.conversion.convert")
+    original = module.find_rays
+    monkeypatch.setattr(module, "find_rays", lambda *arguments: original(*arguments)[1:])
+    with pytest.raises(AssertionError, match="wrong on numpy"):
+        fuzz_conversion.run(seconds=20.0, seed=0)
 
 
 # -- the way back -------------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import rayhull as rh
+from rayhull.conversion import cdd
 from rayhull.conversion.cdd import parse_cdd
 from rayhull.conversion.files import read, write
+from tests import fuzz_files
 from tests.zoo import ZOO
 
 SQUARE = """* the unit square, with one row too many
@@ -220,3 +222,14 @@ def test_files_that_are_not_what_their_name_says_are_refused(tmp_path):
             read(tmp_path / name)
     with pytest.raises(rh.FileFormatError, match="inequalities go to .ine"):
         write(tmp_path / "x.ext", rh.simplex(2))
+
+
+def test_files_changed_at_random_are_read_as_they_are_or_refused():
+    found = fuzz_files.run(seconds=2.0, seed=0)
+    assert sum(found.values()) > 20
+
+
+def test_the_fuzz_of_files_notices_a_number_that_is_rounded(monkeypatch):
+    monkeypatch.setattr(cdd, "_text", lambda value, kind: f"{float(value):.2g}")
+    with pytest.raises(AssertionError, match="wrong on numpy"):
+        fuzz_files.run(seconds=20.0, seed=0)

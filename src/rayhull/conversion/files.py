@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,12 +99,8 @@ def _storable(values: Array) -> Array:
 
 
 def _read_npz(path: Path) -> Polyhedron | Generators:
-    with path.open("rb") as opened:  # NumPy leaves damaged ones open
-        try:
-            with np.load(opened, allow_pickle=False) as file:
-                content = {name: _restored(file[name]) for name in file.files}
-        except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged, OSError among them
-            raise FileFormatError(f"{path.name} is damaged or not an .npz file ({error}).") from None
+    with path.open("rb") as opened:
+        content = _arrays(opened, path.name)
     names = {name.partition(".")[0] for name in content}
     if not names & {*SET, *HULL}:
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(SET + HULL)}.")
@@ -114,6 +110,14 @@ def _read_npz(path: Path) -> Polyhedron | Generators:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
         raise FileFormatError(f"{path.name} does not state a set: {error}") from None
+
+
+def _arrays(opened: IO[bytes], name: str) -> dict[str, Array]:
+    try:
+        with np.load(opened, allow_pickle=False) as file:
+            return {name: _restored(file[name]) for name in file.files}
+    except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
+        raise FileFormatError(f"{name} is damaged or not an .npz file ({error}).") from None
 
 
 def _restored(values: Array) -> Array:
@@ -132,12 +136,17 @@ def _hull(content: dict[str, Array]) -> Generators:
 def _set(content: dict[str, Array]) -> Polyhedron:
     known: dict[str, Any] = {name: content[name] for name in SET if name in content}
     known |= {name: _sparse(content, name) for name in ("A", "A_eq") if f"{name}.data" in content}
-    shape = content.get("shape")
-    return Polyhedron(**known, shape=None if shape is None else tuple(int(n) for n in shape))
+    return Polyhedron(**known, shape=_counts(content["shape"]) if "shape" in content else None)
 
 
 def _sparse(content: dict[str, Array], name: str) -> sp.csr_array:
     data, indices, indptr, shape = (content[f"{name}.{part}"] for part in SPARSE)
-    matrix = sp.csr_array((data, indices, indptr), shape=tuple(int(n) for n in shape))
+    matrix = sp.csr_array((data, np.array(_counts(indices)), np.array(_counts(indptr))), shape=_counts(shape))
     matrix.check_format(full_check=True)  # places beyond the shape would be read from foreign memory
     return matrix
+
+
+def _counts(values: Array) -> tuple[int, ...]:
+    if values.dtype.kind not in "iu" or values.ndim != 1:
+        raise ValueError(f"expected a list of whole numbers, got {values.dtype} of shape {values.shape}.")
+    return tuple(values.tolist())

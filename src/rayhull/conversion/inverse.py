@@ -19,6 +19,8 @@ from rayhull.sets.rows import Array, Rows
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
 
+SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
+
 
 def polar(G: Generators) -> Polyhedron:
     """The cone of the inequalities (c, a) that hold on all of G."""
@@ -77,6 +79,7 @@ def _integer_rows(rows: Rows) -> set[tuple[int, ...]]:
 
 def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
     """a·x <= c on P, up to the solver's tolerance."""
+    _refuse_wide_rows(P)
     size = float(np.abs(a).max())
     a, c = a / size, c / size
     top = maximum(P, a)
@@ -85,3 +88,16 @@ def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
             f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
             "Give the rows as integers or fractions, or use another engine."
         )
+
+
+def _refuse_wide_rows(P: Polyhedron) -> None:
+    """Linear programs are solved in floats, where an entry much smaller than others of its row does not count."""
+    for rows in (P.rows, P.equality_rows):
+        size = np.abs(rows.matrix.data)
+        largest = np.zeros(len(rows))
+        np.maximum.at(largest, rows.row_of_entry, size)
+        if (size < SMALLEST_ENTRY * largest[rows.row_of_entry]).any():
+            raise UnverifiedError(
+                'verify="full" cannot decide this set: entries of a row differ by a factor of more than 1e9, which is '
+                "too much for its linear programs. The generators themselves were verified; use verify=True."
+            )
