@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import house
+from tests import fuzz, house
 
 ORDER = ("exact", "sets", "conversion", "maps", "projection", "nn", "distributions")
 USES_CORE = ("conversion", "projection", "nn", "core")
@@ -153,6 +153,11 @@ def test_functions_and_the_root_stay_small():
 def test_the_table_of_the_design_page_is_that_of_the_file():
     page = house.PAGE.read_text(encoding="utf-8")
     assert house.filled(page, json.loads(house.FILE.read_text())) == page
+
+
+def test_the_table_of_the_fuzz_page_is_that_of_its_file():
+    page = fuzz.PAGE.read_text(encoding="utf-8")
+    assert fuzz.filled(page, json.loads(fuzz.FILE.read_text())) == page
 
 
 def test_a_body_is_counted_without_its_docstring():

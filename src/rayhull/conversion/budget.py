@@ -78,11 +78,6 @@ class Watch:
         self.report = report
         self.rows = rows
         self.next = 0.0
-        self.started = time.monotonic()
-
-    def seconds(self) -> float:
-        """Time since the conversion of this cone began."""
-        return time.monotonic() - self.started
 
     def say(self, row: int, rays: int, pairs: int, *, last: bool = False) -> None:
         """Report, unless the last report is too recent; the ``last`` one always comes."""

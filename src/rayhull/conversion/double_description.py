@@ -19,9 +19,9 @@ from rayhull.conversion.denominator import common_denominator
 from rayhull.conversion.row_order import ranks
 from rayhull.core import conversion as core
 from rayhull.core.reference import adjacency, floats
-from rayhull.core.reference.combine import SAFE, narrowed, primitive
 from rayhull.core.reference.double_description import Cone
-from rayhull.exact.matrices import sort_rows
+from rayhull.exact.matrices import primitive, sort_rows
+from rayhull.exact.numbers import INT64_SAFE, narrow
 
 
 def extreme_rays(
@@ -60,7 +60,8 @@ def extreme_rays(
     while len(cone.left) and len(cone.S):
         cone = core.take_rows(cone, order, watch, budget)
     watch.say(len(C), len(cone.S), 0, last=True)
-    Y = verification.verified(cone.C, primitive(cone.S[:, : cone.k]), cone.E)
+    Y = cone.S[:, : cone.k]
+    Y = verification.verified(cone.C, Y if Y.dtype == np.float64 else narrow(primitive(Y)), cone.E)
     return Y[sort_rows(Y)]
 
 
@@ -83,8 +84,8 @@ def _checked(C: NDArray[Any]) -> NDArray[Any]:
         return floats.scaled(C.astype(np.float64))
     if C.dtype.kind not in "iuO":
         raise ValueError(f"C must hold integers or floats, got dtype {C.dtype}.")
-    if C.dtype != np.int64 or C.min(initial=0) <= -SAFE or C.max(initial=0) >= SAFE:
-        C = narrowed(C.astype(object))
+    if C.dtype != np.int64 or C.min(initial=0) <= -INT64_SAFE or C.max(initial=0) >= INT64_SAFE:
+        C = narrow(C.astype(object))
     return C
 
 
@@ -95,9 +96,9 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
     S: NDArray[Any] = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
     if C.dtype != np.float64:
         denominator = common_denominator(C)
-        S = S if denominator < SAFE else S.astype(object)
+        S = S if denominator < INT64_SAFE else S.astype(object)
         S[:, :k] *= denominator
-        S = narrowed(primitive(S))
+        S = narrow(primitive(S))
     else:
         E[:] = floats.UNCERTAINTY
         if rounded:
