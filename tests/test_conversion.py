@@ -460,6 +460,13 @@ def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
     rh.convert(P, cache=False, verify="full")
 
 
+def test_the_full_proof_keeps_to_the_budget():
+    P = cross_polytope(5)
+    assert counts(P, max_generators=30) == (10, 0, 0)
+    with pytest.raises(rh.BudgetExceededError, match="max_generators=30"):
+        counts(P, max_generators=30, verify="full")  # its 32 facets
+
+
 def test_the_full_proof_says_where_it_cannot_decide():
     big = 10**24
     P = rh.Polyhedron([[-big, -1], [big, 1], [1, -big], [-1, big]], [0, 0, 0, 0])  # {0}, in four inequalities

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
-Found = Generators | ExactGenerators  # of a block: floats, or integers alone
+EitherGenerators = Generators | ExactGenerators  # of a block: floats, or integers alone
 
 
 def convert(
@@ -60,14 +60,18 @@ def convert(
         raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
     check_engine(engine)
     limits = Limits(max_generators, max_pairs, max_seconds, max_bytes)
+    groups, parts = P.block_groups, []
     with progress_bar(progress) as report:
-        parts = [
-            (group, _part(group.polyhedron, limits, engine, cache, _tell(report, limits, i, len(P.block_groups))))
-            for i, group in enumerate(P.block_groups, 1)
-        ]
+        for i, group in enumerate(groups, 1):
+            tell = _tell(report, limits, i, len(groups))
+            parts.append((group, _convert_block(group.polyhedron, limits, engine, cache, tell)))
     G = _assemble(P, parts, limits)
     if verify == "full":
-        prove_complete(P, hull(convert(polar(G))))
+        facets = convert(
+            polar(G), max_generators=max_generators, max_pairs=max_pairs, max_seconds=max_seconds, max_bytes=max_bytes,
+            cache=cache,
+        )  # fmt: skip
+        prove_complete(P, hull(facets))
     return G
 
 
@@ -78,7 +82,7 @@ def _tell(report: Report | None, limits: Limits, number: int, count: int) -> Tel
     return lambda row, rows, rays, pairs: report(Step(number, count, row, rows, rays, pairs, limits.seconds()))
 
 
-def _part(P: Polyhedron, limits: Limits, engine: str, cache: bool, tell: Tell | None) -> Found:
+def _convert_block(P: Polyhedron, limits: Limits, engine: str, cache: bool, tell: Tell | None) -> EitherGenerators:
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
@@ -96,7 +100,7 @@ def _part(P: Polyhedron, limits: Limits, engine: str, cache: bool, tell: Tell | 
     return block_generators(P, rays_of, limits)
 
 
-def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Found]], limits: Limits) -> Generators:
+def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, EitherGenerators]], limits: Limits) -> Generators:
     """The product of the blocks: rays and lines unite, vertices combine."""
     exact = [(group.index, g) for group, g in parts if isinstance(g, ExactGenerators)]
     count = math.prod(_vertices(g) ** len(group.index) for group, g in parts)
@@ -111,35 +115,35 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Found]], limits: Limi
     if len(exact) == len(parts):
         return Generators.from_exact(_assemble_exact(P.dim, exact))
     known = [(group.index, Generators.from_exact(g) if isinstance(g, ExactGenerators) else g) for group, g in parts]
-    vertices = _combined(P.dim, [(g.vertices, index) for index, g in known])
+    vertices = _every_choice(P.dim, [(g.vertices, index) for index, g in known])
     rays = _placed(P.dim, [(g.rays, index) for index, g in known])
     lines = _placed(P.dim, [(g.lines, index) for index, g in known])
     return Generators.from_floats(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
 
 
-def _vertices(g: Found) -> int:
+def _vertices(g: EitherGenerators) -> int:
     return len(g.numerators if isinstance(g, ExactGenerators) else g.vertices)
 
 
 def _assemble_exact(dim: int, known: list[tuple[Array, ExactGenerators]]) -> ExactGenerators:
-    tops = _combined(dim, [(e.numerators, index) for index, e in known])
+    tops = _every_choice(dim, [(e.numerators, index) for index, e in known])
     rays = _placed(dim, [(e.rays, index) for index, e in known])
     lines = _placed(dim, [(e.lines, index) for index, e in known])
     if all((e.denominators == 1).all() for _, e in known):
         common, order = np.ones(len(tops), np.int64), sort_rows(tops)
     else:
-        bottoms = _combined(dim, [(_wide(e.denominators, index), index) for index, e in known])
+        bottoms = _every_choice(dim, [(_repeated(e.denominators, index), index) for index, e in known])
         common = np.array([math.lcm(*set(row)) for row in bottoms.tolist()], dtype=object)
         tops = tops.astype(object) * (common[:, None] // bottoms.astype(object))
         order = sort_rows(tops / common[:, None])
     return ExactGenerators(tops[order], common[order], rays[sort_rows(rays)], lines)
 
 
-def _wide(denominators: Array, index: Array) -> Array:
+def _repeated(denominators: Array, index: Array) -> Array:
     return np.repeat(denominators[:, None], index.shape[1], axis=1)
 
 
-def _combined(dim: int, tables: list[tuple[Array, Array]]) -> Array:
+def _every_choice(dim: int, tables: list[tuple[Array, Array]]) -> Array:
     """Every choice of one row from each block, put in place: (product of the counts, dim)."""
     blocks = [(table, places) for table, index in tables for places in index]
     if len(blocks) == 1:

@@ -76,7 +76,7 @@ class SlackForm:
     def rays(self, y: Array, coordinates: Array) -> Array:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
         chosen = self.equalities + coordinates
-        return primitive(combined(y, self.edges[chosen], self.scales[chosen])[0])
+        return primitive(sum_of_edges(y, self.edges[chosen], self.scales[chosen])[0])
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
@@ -85,13 +85,13 @@ class SlackForm:
         weights = -times(t[:, None], self.offsets)
         weights = weights.astype(np.result_type(weights, y))
         weights[:, self.equalities :] += y
-        x, scale = combined(weights, self.edges, self.scales)
+        x, scale = sum_of_edges(weights, self.edges, self.scales)
         bottom = times(t, np.array([scale], dtype=object))
         both = primitive(np.concatenate([x, bottom[:, None]], axis=1))
         return both[:, :-1], both[:, -1]
 
 
-def combined(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
+def sum_of_edges(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
     """(weights / scales) @ edges as integers and their common denominator."""
     if not weights.any():
         return np.zeros((len(weights), edges.shape[1]), np.int64), 1
@@ -151,7 +151,7 @@ def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
     free = others(pivots, chosen.shape[1])
     if not len(free):
         return edges[:0]
-    lines, scale = combined(chosen[:, free].T, edges, scales)  # how the pivots follow a step along a free column
+    lines, scale = sum_of_edges(chosen[:, free].T, edges, scales)  # how the pivots follow a step along a free column
     if scale >= INT64_SAFE:
         lines = lines.astype(object)
     lines[np.arange(len(free)), free] = scale
