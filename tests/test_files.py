@@ -229,7 +229,7 @@ def test_files_changed_at_random_are_read_as_they_are_or_refused():
     assert sum(found.values()) > 20
 
 
-def test_the_fuzz_of_files_notices_a_number_that_is_rounded(monkeypatch):
-    monkeypatch.setattr(cdd, "_text", lambda value, kind: f"{float(value):.2g}")
+def test_the_fuzz_of_files_notices_numbers_that_are_written_wrong(monkeypatch):
+    monkeypatch.setattr(cdd, "_text", lambda value, kind: f"{float(value) + 1:g}")
     with pytest.raises(AssertionError, match="wrong on numpy"):
         fuzz_files.run(seconds=20.0, seed=0)
