@@ -20,6 +20,7 @@ import numpy as np
 import rayhull as rh
 from rayhull.conversion.cdd import format_cdd, parse_cdd
 from rayhull.conversion.files import read, write
+from tests.fuzz_strict import random_set
 
 SUFFIXES = (".ine", ".ext", ".npz")
 PATIENCE = 10.0  # seconds for a file of some lines
@@ -43,6 +44,15 @@ def texts() -> list[tuple[str, str]]:
     """Good files: (ending, content)."""
     inequalities = [(".ine", format_cdd(make())) for make in SETS]
     return inequalities + [(".ext", format_cdd(make().generators())) for make in SETS]
+
+
+def random_text(rng: np.random.Generator) -> str:
+    """A good file of a set that strict layers are tried on."""
+    while True:
+        try:
+            return format_cdd(random_set(rng))
+        except rh.EmptySetError:
+            continue
 
 
 def archives() -> list[bytes]:
@@ -170,7 +180,7 @@ def run(seconds: float, seed: int) -> dict[str, int]:
     number = 0
     while time.monotonic() < end:
         rng = np.random.default_rng([seed, number])
-        suffix, text = good[int(rng.integers(len(good)))]
+        suffix, text = good[int(rng.integers(len(good)))] if rng.random() < 0.5 else (".ine", random_text(rng))
         archive = rng.random() < 0.3
         data = (
             changed_archive(rng, packed[int(rng.integers(len(packed)))])
