@@ -13,6 +13,7 @@ import torch
 import rayhull as rh
 from rayhull.exact import elimination
 from rayhull.exact.matrices import product
+from rayhull.maps.order import into_grid_order
 
 # -- the yardstick --------------------------------------------------------------------------------------------------
 
@@ -125,6 +126,21 @@ def test_blocks_with_other_right_hand_sides_are_other_sets():
 def test_dark_and_bright_tiles_are_one_kind_of_block():
     kinds = (rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)).mirrored_groups
     assert [sorted(kind.sign.tolist()) for kind in kinds] == [[-1, -1, 1, 1]]
+
+
+def test_the_centre_is_where_the_slacks_balance():
+    P = rh.Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], [1, 1, 1, 1, 1])
+    x = P.interior_point()
+    slack = np.array(P.b, float) - P.A @ x
+    pull = P.A.T @ (1 / slack)  # of the log barrier; a weak term holds unbounded sets
+    assert np.abs(pull + x / max(1.0, np.abs(x).max()) ** 2).max() < 0.5
+    assert np.abs(x[0] - x[1]) < 1e-6
+    assert x[0] < -0.1  # the Chebyshev centre would be nearer to 0
+
+
+def test_an_order_is_met_halfway():
+    u = torch.tensor([3.0, 1.0])
+    assert into_grid_order(u, 1).tolist() == [2.0, 2.0]
 
 
 # -- the layer ------------------------------------------------------------------------------------------------------

@@ -89,6 +89,22 @@ def test_closed_forms_answer_without_a_second_solver(name, scale):
     assert P.contains(z, atol=1e-12 * max(1.0, scale)).all()
 
 
+def test_next_to_the_apex_the_apex_is_certified():
+    cone = problem_of(rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], 0.0), [[1e6, 1e6]])
+    z = torch.tensor([[1e-9, 1e-9]], dtype=torch.float64)  # what rounding at 1e6 leaves; the nearest point is 0
+    multipliers = torch.tensor([[1e6, 1e6, 0.0]], dtype=torch.float64)
+    solution = certificate.certified(cone, z, multipliers)
+    assert solution.solved
+    assert solution.z.tolist() == [[0.0, 0.0]]
+
+
+def test_an_equality_without_a_multiplier_still_holds_the_gradient():
+    P = rh.Polyhedron([[1.0, 0.0, 0.0]], 5.0, A_eq=[[1.0, 1.0, 1.0]], b_eq=[0.0])
+    x = torch.tensor([[1.0, -2.0, 1.0]], dtype=torch.float64, requires_grad=True)  # in the plane: multiplier 0
+    (gradient,) = torch.autograd.grad(rh.project(P, x)[0, 0], x)
+    assert torch.allclose(gradient, torch.tensor([[2.0, -1.0, -1.0]], dtype=torch.float64) / 3)
+
+
 def test_an_equality_out_of_reach_is_empty_from_either_side():
     P = rh.sum_to(1, 3) & rh.box(0, 1)
     x = torch.zeros(2, 3, dtype=torch.float64)

@@ -131,7 +131,7 @@ def _judge(mutant: Mutant, copies: queue.Queue[Path]) -> str:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         copies.put(copy)
     if code == FAILED:
-        return "killed"
+        return f"killed by {said.rpartition('FAILED tests/')[2].split()[0]}"
     return "survives" if code == 0 else f"not judged (pytest's exit code {code})\n{said}"
 
 
