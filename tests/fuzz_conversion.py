@@ -112,8 +112,9 @@ def in_fractions(P: rh.Polyhedron, G: rh.Generators) -> str:
         exact = convert(rh.Polyhedron(A, b, E, e), max_seconds=20)
     except rh.EmptySetError:
         return "nobody: empty but for rounding"
+    size = max((float(np.abs(c).max(initial=0.0)) for _, c in tables), default=0.0)  # entries of A are about 1
     for points, weight in ((exact.vertices, 1.0), (exact.rays, 0.0), (exact.lines, 0.0), (-exact.lines, 0.0)):
-        assert all(is_generated(G, x, weight) for x in points), (exact, G)
+        assert all(is_generated(G, x, weight, size) for x in points), (exact, G)
     return "the same in fractions"
 
 
@@ -121,13 +122,13 @@ def _fractions(values: np.ndarray) -> np.ndarray:
     return np.array([Fraction(float(v)) for v in values.ravel()], dtype=object).reshape(values.shape)
 
 
-def is_generated(G: rh.Generators, x: np.ndarray, weight: float) -> bool:
-    """Is (x, weight) a combination of vertices (v, 1), rays and lines (r, 0), up to 1e-6 of the vertices' size?"""
-    scale = max(1e-300, float(np.abs(G.vertices).max(initial=0.0)), weight * float(np.abs(x).max()))
+def is_generated(G: rh.Generators, x: np.ndarray, weight: float, size: float) -> bool:
+    """Is (x, weight) a combination of vertices (v, 1), rays and lines (r, 0), up to 1e-5 of the set's size?"""
+    scale = max(1e-300, size, float(np.abs(G.vertices).max(initial=0.0)), weight * float(np.abs(x).max()))
     directions = [r / np.abs(r).max() for r in (*G.rays, *G.lines, *-G.lines)]
     columns = [(*(v / scale), 1.0) for v in G.vertices] + [(*r, 0.0) for r in directions]
     target = (*(x / scale if weight else x / np.abs(x).max()), weight)
-    return bool(nnls(np.array(columns).T, np.array(target))[1] < 1e-6)
+    return bool(nnls(np.array(columns).T, np.array(target))[1] < 1e-5)
 
 
 def restated(rng: np.random.Generator, P: rh.Polyhedron) -> tuple[str, rh.Polyhedron, np.ndarray, Any]:

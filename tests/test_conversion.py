@@ -16,6 +16,7 @@ from rayhull.core import library
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
 from tests.brute_force import vertices_and_rays
+from tests.cones import KNOWN
 from tests.zoo import ZOO, cross_polytope, cyclic_cone, feasible_cone, metric_cone
 
 
@@ -203,11 +204,40 @@ def as_fractions(A):
 
 
 @pytest.mark.parametrize("far", [1e3, 1e9, 1e14, 1e18])
-def test_a_redundant_row_far_away_costs_no_vertex_and_no_digit(far):
-    G = rh.convert(rh.Polyhedron([[1.0, 1.0], [0.7, -1.0]], [1.0, far], lower=0), cache=False)
-    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1], [1, 0]], atol=1e-15)
-    G = rh.convert(rh.Polyhedron([[1.0, 1.0], [1.0, -1.0]], [1.0, far], lower=0), cache=False)
-    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1], [1, 0]], atol=1e-15)
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("slope", [0.7, 1.0])
+def test_a_redundant_row_far_away_costs_no_vertex_and_no_digit(far, unit, slope):
+    G = rh.convert(rh.Polyhedron([[1.0, 1.0], [slope, -1.0]], np.array([1.0, far]) * unit, lower=0), cache=False)
+    np.testing.assert_allclose(G.vertices / unit, [[0, 0], [0, 1], [1, 0]], atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_nearest_rows_become_coordinates(seed):
+    """A simplex among twenty rows that are a billion times as far away, in tiny units and without bounds."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    near, far = np.concatenate([-np.eye(3), np.ones((1, 3))]), rng.standard_normal((20, 3))
+    b = np.concatenate([np.full(20, 1e9), [0, 0, 0, 1]]) * 1e-20
+    G = rh.convert(rh.Polyhedron(np.concatenate([far, near]) @ Q, b), cache=False)
+    corners = np.concatenate([np.zeros((1, 3)), np.eye(3)]) @ Q
+    distance = np.linalg.norm(G.vertices[:, None] * 1e20 - corners, axis=2)
+    assert (np.sort(distance.argmin(axis=1)) == np.arange(4)).all()
+    assert distance.min(axis=1).max() < 1e-14
+
+
+@pytest.mark.parametrize("name", ["cube 6", "cross-polytope 5", "metric 5", "isotonic 4", "cyclic 12,6"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_turned_cone_keeps_its_rays(name, seed):
+    A, count = KNOWN[name]
+    Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((A.shape[1],) * 2))[0]
+    assert counts(rh.Polyhedron(A.astype(float) @ Q)) == (1, count, 0)
+
+
+def test_rows_that_are_nearly_parallel_are_refused():
+    rows = [[1, 0.1], [1, 0.1 + 1e-6], [1, 0.1 + 2e-6]]
+    with pytest.raises(rh.UnverifiedError, match="too ill-conditioned for floats"):
+        rh.convert(rh.Polyhedron(rows), cache=False)
+    assert counts(rh.Polyhedron(as_fractions(np.array(rows)))) == (1, 2, 0)  # the advice helps
 
 
 @pytest.mark.parametrize("width", [10.0**-n for n in range(1, 17)])
@@ -378,6 +408,16 @@ def test_emptiness_is_decided_by_the_last_digit(rows, rhs, vertices, gap):
     else:
         G = rh.convert(P, cache=False)
         assert len(G.vertices) == vertices[0 if gap else 1]
+
+
+@pytest.mark.parametrize("gap", [TINY, 0, -TINY])
+def test_an_inequality_along_an_equality_is_decided_by_the_last_digit(gap):
+    P = unchecked([[1, 1]], [1 + gap], [[1, 1]], [1])
+    if gap < 0:
+        with pytest.raises(rh.EmptySetError, match="add up to 0 <= a negative number"):
+            rh.convert(P, cache=False)
+    else:
+        assert counts(P) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("gap", [0, TINY])

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from rayhull.conversion.slack_form import SlackForm
-from rayhull.core.reference.floats import ADVICE, UNCERTAINTY, ZERO_LEVEL
+from rayhull.core.reference.floats import ADVICE, CLEAR_LEVEL, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.matrices import others
 from rayhull.sets.rows import Array, Rows
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EPS = float(np.finfo(float).eps)
 # Pivots of unit rows up to NEGLIGIBLE are rounding and from CERTAIN on are not; in between we refuse.
 NEGLIGIBLE, CERTAIN = 2.0**-43, 1e-8
-MOST_ERROR = ZERO_LEVEL * UNCERTAINTY  # of a row in slack coordinates: what double description takes for 0
+MOST_ERROR = CLEAR_LEVEL * UNCERTAINTY / 2  # of a row in slack coordinates, so that a sign that is clear is right
 
 
 @dataclass(frozen=True, eq=False)
