@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
     from rayhull.sets.combining import intersection, product
+    from rayhull.sets.cvxpy import from_cvxpy
     from rayhull.sets.expressions import variables
     from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
@@ -57,6 +58,7 @@ _HOME = {
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
     "sets.expressions": ["variables"],
+    "sets.cvxpy": ["from_cvxpy"],
     "sets.rules": ["rules"],
     "sets.parsing": ["parse"],
     "sets.combining": ["intersection", "product"],
@@ -102,6 +104,7 @@ __all__ = [
     "convex",
     "core",
     "distributions",
+    "from_cvxpy",
     "halfspaces",
     "intersection",
     "lipschitz",

@@ -424,3 +424,9 @@ class Polyhedron(Questions):
         from rayhull.sets.scipy import to_scipy
 
         return to_scipy(self)
+
+    def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
+        """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
+        from rayhull.sets.cvxpy import to_cvxpy
+
+        return to_cvxpy(self, x)
