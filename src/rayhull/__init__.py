@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
+    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.cvxpy import from_cvxpy
     from rayhull.sets.expressions import variables
@@ -61,6 +62,7 @@ _HOME = {
     "sets.cvxpy": ["from_cvxpy"],
     "sets.rules": ["rules"],
     "sets.parsing": ["parse"],
+    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled"],
     "sets.combining": ["intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
@@ -98,11 +100,14 @@ __all__ = [
     "__version__",
     "along",
     "box",
+    "capped_simplex",
     "checkerboard",
     "concave",
+    "conserves",
     "convert",
     "convex",
     "core",
+    "corridor",
     "distributions",
     "from_cvxpy",
     "halfspaces",
@@ -115,7 +120,9 @@ __all__ = [
     "parse",
     "product",
     "project",
+    "quantiles",
     "read",
+    "reconciled",
     "rules",
     "simplex",
     "sum_to",

@@ -1,0 +1,160 @@
+"""Sets that applications ask for, each written as the rules that it consists of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rayhull.exact.numbers import Array
+from rayhull.sets.expressions import variables
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.reading import Shape, as_array, as_shape
+from rayhull.sets.ready_made import monotone
+from rayhull.sets.rules import rules
+
+
+def capped_simplex(d: int, cap: Any, groups: Mapping[str, tuple[Sequence[int], Any]] | None = None) -> Polyhedron:
+    """Weights that sum to 1, none above ``cap``, no group above its own: portfolios, mixtures, allocations.
+
+    Args:
+        d: how many weights.
+        cap: the largest weight, a number or one for each.
+        groups: members and cap of each group, by name.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.capped_simplex(4, 0.5, groups={"energy": ([0, 1], 0.6)})
+        >>> print(P.explain([0.5, 0.3, 0.1, 0.1]))
+        The point is outside: 1 of 10 rules is broken.
+          broken  energy, by 0.2
+          binds   x[0] <= 0.5
+          7 rules have slack, the least 0.1: x[2] >= 0
+    """
+    x = variables("x", shape=d)
+    limits = [(x[list(members)].sum() <= limit).named(name) for name, (members, limit) in (groups or {}).items()]
+    return rules(x.sum() == 1, x >= 0, x <= cap, limits)
+
+
+def quantiles(levels: Sequence[float]) -> Polyhedron:
+    """Quantiles that do not cross: one coordinate for each level, in order.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.quantiles([0.1, 0.5, 0.9])
+        >>> P.coordinates, [1.0, 2.0, 1.5] in P
+        (('q0.1', 'q0.5', 'q0.9'), False)
+        >>> list(P.rows.names)
+        ['q0.1 <= q0.5', 'q0.5 <= q0.9']
+    """
+    if len(levels) < 2 or not (np.diff([0, *levels, 1]) > 0).all():
+        raise ValueError(f"levels must be two or more numbers between 0 and 1 that increase, got {list(levels)}.")
+    names = [f"q{level:g}" for level in levels]
+    order = [f"{a} <= {b}" for a, b in pairwise(names)]
+    return Polyhedron(monotone(len(levels)).A, names=order, coordinates=names)
+
+
+def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedron:
+    """The mean over each tile of an image is given: downscaling that conserves mass, energy or rain.
+
+    With a layer the means may come with each sample, as ``b_eq`` in the order of the tiles.
+
+    Args:
+        shape: (height, width), or with more axes in front.
+        tiles: how many tiles there are down and across.
+        means: a number for all tiles, or an array of shape (*axes in front, *tiles).
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.conserves((4, 4), tiles=(2, 2), means=[[1, 2], [3, 4]])
+        >>> np.kron([[1.0, 2], [3, 4]], np.ones((2, 2))) in P
+        True
+    """
+    event = as_shape(shape)
+    if len(event) < 2 or any(size % count for size, count in zip(event[-2:], tiles, strict=True)):
+        raise ValueError(f"{tiles} tiles do not divide an image of shape {event[-2:]} evenly.")
+    x = variables("x", shape=event)
+    (height, width), (down, across) = event[-2:], tiles
+    tiled = x.reshape(*event[:-2], down, height // down, across, width // across)
+    return rules((tiled.mean(axis=(-3, -1)) == means).named("mean of tile"))
+
+
+def reconciled(S: Any, coordinates: Sequence[str] | None = None) -> Polyhedron:
+    """Series of a hierarchy that add up: x = S y for some bottom series y.
+
+    Args:
+        S: summing matrix (n, k): row i says which of the k bottom series make up series i; each of them is a row too.
+        coordinates: names of the n series.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.reconciled([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        ...                   ["country", "north", "a", "b", "c"])
+        >>> list(P.equalities.names)
+        ['country == a + b + c', 'north == a + b']
+        >>> [6, 3, 1, 2, 3] in P
+        True
+    """
+    matrix = as_array(S, "S")
+    if matrix.ndim != 2:
+        raise ValueError(f"S must be a matrix (series, bottom series), got shape {matrix.shape}.")
+    bottom = _bottom_rows(matrix)
+    names = tuple(f"x[{i}]" for i in range(len(matrix))) if coordinates is None else tuple(coordinates)
+    series = [variables(name) for name in names]
+    total = [sum(w * series[bottom[j]] for j, w in enumerate(row) if w) for row in matrix.tolist()]
+    upper = [i for i in range(len(matrix)) if i not in bottom]
+    return rules([series[i] == total[i] for i in upper], variables=series)
+
+
+def _bottom_rows(matrix: Array) -> list[int]:
+    """For each bottom series the number of its own row in S."""
+    found = []
+    for unit in np.eye(matrix.shape[1]):
+        rows = np.flatnonzero((matrix.astype(float) == unit).all(1))
+        if not len(rows):
+            raise ValueError("every bottom series must be a row of S with a single 1: one of them is missing.")
+        found.append(int(rows[0]))
+    return found
+
+
+def corridor(points: Any, width: Any, length: Any = None) -> Polyhedron:
+    """Paths in the plane that stay near a given one: waypoint i lies in a rectangle around point i, along the path.
+
+    .. math:: |n_i·(x_i - p_i)| <= width_i, \\qquad |t_i·(x_i - p_i)| <= length_i
+
+    with t the direction of the path at the point and n the one across.
+
+    Args:
+        points: the given path (n, 2).
+        width: how far a waypoint may leave the path to either side, a number or one for each.
+        length: how far it may move along; default half the distance to the nearer neighbour, so that order is kept.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> path = np.array([[0.0, 0], [1, 0], [2, 0]])
+        >>> P = rh.corridor(path, width=0.25)
+        >>> P.contains(np.stack([path + [0, 0.2], path + [0, 0.3]]))
+        array([ True, False])
+    """
+    path = as_array(points, "points").astype(float)
+    if path.ndim != 2 or path.shape[1] != 2 or len(path) < 2:
+        raise ValueError(f"points must be a path (n, 2) of two or more points, got shape {path.shape}.")
+    steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    if not steps.all():
+        raise ValueError("two neighbouring points of the path are the same: it has no direction there.")
+    along = np.gradient(path, axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    across = along[:, ::-1] * [-1, 1]
+    near = np.minimum(np.append(steps, math.inf), np.insert(steps, 0, math.inf)) / 2 if length is None else length
+    x = variables("x", shape=path.shape)
+    sides = [(x * across).sum(-1) - (path * across).sum(-1), (x * along).sum(-1) - (path * along).sum(-1)]
+    left, right, ahead, back = (
+        (sides[0] <= width).named("left"),
+        (sides[0] >= -np.asarray(width)).named("right"),
+        (sides[1] <= near).named("ahead"),
+        (sides[1] >= -np.asarray(near)).named("back"),
+    )
+    return rules(left, right, ahead, back)
