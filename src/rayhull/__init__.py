@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnverifiedError,
     )
     from rayhull.nn.constrained import Constrained
+    from rayhull.nn.heads import constrain
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
@@ -68,6 +69,7 @@ _HOME = {
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
     "nn.constrained": ["Constrained"],
+    "nn.heads": ["constrain"],
     "nn.map_into": ["MapInto"],
     "nn.parametrization": ["Parametrization"],
     "nn.paper": ["paper_layer"],
@@ -104,6 +106,7 @@ __all__ = [
     "checkerboard",
     "concave",
     "conserves",
+    "constrain",
     "convert",
     "convex",
     "core",

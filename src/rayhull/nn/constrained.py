@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
+from rayhull.nn.keeping import keeping_map, weights_for
 from rayhull.nn.map_into import MapInto, need_set
 
 if TYPE_CHECKING:
@@ -80,6 +82,31 @@ class Constrained(nn.Module):
         self.batch_norm = nn.BatchNorm1d(in_features, **into.factory._asdict()) if batch_norm else None
         self.linear = nn.Linear(in_features, into.coefficients, **into.factory._asdict())
         self.reset_parameters()
+
+    @classmethod
+    def from_linear(
+        cls, linear: nn.Linear, P: Polyhedron, *, method: str = "auto", strict: bool = False
+    ) -> Constrained:
+        """A head that starts from a trained Linear and says what it said wherever that lies in the set.
+
+        Args:
+            linear: its outputs are the coordinates of the set, flat and in C order.
+            method: "auto" takes the first way in that leaves points of the set where they are.
+
+        Examples:
+            >>> import torch, rayhull as rh
+            >>> linear = torch.nn.Linear(8, 3)
+            >>> head = rh.Constrained.from_linear(linear, rh.box(-10, 10, 3))
+            >>> h = torch.randn(5, 8)
+            >>> bool(torch.allclose(head(h), linear(h), atol=1e-5))
+            True
+        """
+        into = keeping_map(linear, P, method, strict)
+        made = cls.__new__(cls)
+        made._build(linear.in_features, into, batch_norm=False)
+        weight, bias = weights_for(into, linear)
+        made.linear.load_state_dict({"weight": weight, "bias": bias})
+        return made
 
     def reset_parameters(self) -> None:
         """Coefficients of unit variance for features of unit variance: outputs start at about unit scale."""
@@ -170,6 +197,10 @@ class Constrained(nn.Module):
         from rayhull.nn.fold import fold
 
         return fold(self, compile=compile)
+
+    def plot(self, coordinates: Sequence[Any] | None = None, *, ax: Any = None, reach: float = 3.0) -> Any:
+        """Draw the set, and where coefficients up to ±reach land in it: :meth:`rayhull.MapInto.plot`."""
+        return self.map.plot(coordinates, ax=ax, reach=reach)
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -193,6 +193,19 @@ class MapInto(Constants, OfSet):
     def _need_identity(self) -> None:
         if not self.identity_inside:
             raise ValueError(f"only ways in that are the identity inside have an inverse: {self.describe()}")
+
+    def plot(self, coordinates: Sequence[Any] | None = None, *, ax: Any = None, reach: float = 3.0) -> Any:
+        """Draw the set and where coefficients land in it, to see where a map crowds points (the extra ``plot``).
+
+        Args:
+            coordinates: two or three of the set's coordinates, by name or number; a set in R^2 or R^3 needs none.
+            ax: axes to draw on.
+            reach: two coefficients are drawn as a grid up to ±reach, more as random points of this scale.
+        """
+        from rayhull.nn.plotting import plot_map
+
+        like = torch.zeros((), dtype=torch.float32 if self.strict else self.dtype, device=self.device)
+        return plot_map(self, self.polyhedron, self.coefficients, coordinates, ax=ax, reach=reach, like=like)
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
