@@ -230,18 +230,19 @@ def test_densities_compile_vmap_and_ignore_autocast():
             torch.testing.assert_close(a, b)
 
 
-def test_rows_of_the_sample_have_a_density_and_gradients():
+@pytest.mark.parametrize("in_round_coordinates", [False, True])
+def test_rows_of_the_sample_have_a_density_and_gradients(in_round_coordinates):
     torch.manual_seed(0)
     A = torch.randn(4, 7, 3, dtype=F64, requires_grad=True)
     base = torch.randn(4, 3, dtype=F64)
     b = (A.detach() @ base[..., None]).squeeze(-1) + torch.rand(4, 7, dtype=F64) + 0.1
-    into = IntoRows(A, b, base)
+    into = IntoRows(A, b, base, round=in_round_coordinates)
     c = torch.randn(4, 3, dtype=F64)
     x = into(c)
     assert into.codomain.check(x).all()
     torch.testing.assert_close(into._inverse(x), c, rtol=0, atol=1e-9)
     for i in range(4):
-        one = IntoRows(A[i].detach(), b[i], base[i])
+        one = IntoRows(A[i].detach(), b[i], base[i], round=in_round_coordinates)
         J = torch.func.jacrev(one._call)(c[i])
         expected = torch.linalg.slogdet(J)[1]
         torch.testing.assert_close(into.log_abs_det_jacobian(c, x)[i], expected, rtol=0, atol=1e-9)

@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "calibration.py": "rising and between 0 and 1: True",
     "convex_cost.py": "rising and convex for every price: True",
+    "flow_in_a_polygon.py": "every sample inside: True",
     "isotonic_surface.py": "rising along both axes, in exact arithmetic: True",
     "lightning_training.py": "non-negative, at most one half, sum 1: True",
     "onnx_round_trip.py": "inside, in exact arithmetic: True",

@@ -33,12 +33,15 @@ class IntoRows(Transform):
 
     .. math:: x = q + T c\,(1 + g^4)^{-1/4},\quad \log|\det J| = -\tfrac{d + 4}{4}\log(1 + g^4) + \log|\det T|
 
-    g is the gauge of T c seen from q, and T the round coordinates of the log barrier at q. Gradients reach A, b and q.
+    g is the gauge of T c seen from q. T = 1 by default, so that c is the point that is wanted, seen from q, and means
+    the same for every sample; with ``round=True`` c is measured in the sample's own set, in the round coordinates of
+    the log barrier at q. Gradients reach A, b and q.
 
     Args:
         A: rows (\*, m, d).
         b: right-hand sides (\*, m).
         base: q (\*, d), inside every row; default 0.
+        round: measure c in the units of each sample's set, for sets of very different sizes.
         validate: whether to refuse a base point outside its rows (switch it off under ``vmap`` and ``compile``).
 
     Shape: (\*, d) → (\*, d)
@@ -56,7 +59,14 @@ class IntoRows(Transform):
     domain = constraints.real_vector
 
     def __init__(
-        self, A: Tensor, b: Tensor, base: Tensor | None = None, *, validate: bool = True, cache_size: int = 0
+        self,
+        A: Tensor,
+        b: Tensor,
+        base: Tensor | None = None,
+        *,
+        round: bool = False,
+        validate: bool = True,
+        cache_size: int = 0,
     ) -> None:
         super().__init__(cache_size)
         self.A, self.b = A, b
@@ -65,13 +75,16 @@ class IntoRows(Transform):
         self.codomain = RowsConstraint(A, b)
         if validate:
             self._refuse_outside()
-        relative = A / self.slack.unsqueeze(-1)
-        metric = relative.mT @ relative
+        self.relative = A / self.slack.unsqueeze(-1)
+        self.factor = self._round_factor() if round else None  # T = factor^(-T)
+
+    def _round_factor(self) -> Tensor:
+        """The Cholesky factor of the log barrier's Hessian at the base point, with a floor for free directions."""
+        metric = self.relative.mT @ self.relative
         floor = ROUND * metric.diagonal(dim1=-2, dim2=-1).mean(-1)
-        eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        self.factor = torch.linalg.cholesky(metric + floor[..., None, None] * eye)  # T = factor^(-T)
-        self.relative = relative
-        self.log_volume = -self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        eye = torch.eye(metric.shape[-1], dtype=metric.dtype, device=metric.device)
+        factor: Tensor = torch.linalg.cholesky(metric + floor[..., None, None] * eye)
+        return factor
 
     def _refuse_outside(self) -> None:
         outside = (self.slack <= 0).any(-1)
@@ -82,6 +95,8 @@ class IntoRows(Transform):
             )
 
     def _stretched(self, c: Tensor) -> Tensor:
+        if self.factor is None:
+            return c.unsqueeze(-1)
         return torch.linalg.solve_triangular(self.factor.mT, c.unsqueeze(-1), upper=True)
 
     def _gauge(self, direction: Tensor) -> Tensor:
@@ -96,15 +111,19 @@ class IntoRows(Transform):
         with torch.autocast(x.device.type, enabled=False):
             inside = ((self.b - (self.A @ x.unsqueeze(-1)).squeeze(-1)) / self.slack).amin(-1)
             direction = (x - self.base) * radial_inverse_factor(inside).unsqueeze(-1)
-            return (self.factor.mT @ direction.unsqueeze(-1)).squeeze(-1)
+            return direction if self.factor is None else (self.factor.mT @ direction.unsqueeze(-1)).squeeze(-1)
 
     def log_abs_det_jacobian(self, c: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]  # our letters
         """log|det J| at c. Shape: (\\*, d) → (\\*)."""
         with torch.autocast(c.device.type, enabled=False):
-            return radial_log_det(self._gauge(self._stretched(c)), c.shape[-1]) + self.log_volume
+            found = radial_log_det(self._gauge(self._stretched(c)), c.shape[-1])
+        if self.factor is None:
+            return found
+        return found - self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def with_cache(self, cache_size: int = 1) -> IntoRows:
         """The same map, remembering its last point."""
         if cache_size == self._cache_size:
             return self
-        return IntoRows(self.A, self.b, self.base, validate=False, cache_size=cache_size)
+        options = {"round": self.factor is not None, "validate": False}
+        return IntoRows(self.A, self.b, self.base, **options, cache_size=cache_size)
