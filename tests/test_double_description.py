@@ -80,6 +80,7 @@ def test_core_and_reference_give_the_same_array():
 @pytest.mark.parametrize("threads", [1, 3])
 def test_large_rows_through_trees_and_edges_match_the_reference(threads, monkeypatch):
     monkeypatch.setattr(core, "threads", lambda: threads)
+    monkeypatch.setattr(core, "SHORT", 20_000)  # go on in a thread after some rows
     cyclic = in_basis_coordinates(cyclic_cone(20, 8).A).astype(int)  # 2275 rays, most of them simple
     grid = in_basis_coordinates(isotonic(7))  # 3430 rays, few of them simple
     for C in (cyclic, grid, random_rows(20, 9, 1, float)):

@@ -5,6 +5,8 @@ Every function here gives the same answer without the binary, from :mod:`rayhull
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import ctypes
 import os
 import sys
@@ -20,9 +22,10 @@ from rayhull.core.reference import adjacency, double_description, rank
 from rayhull.core.reference.adjacency import Ints, Words
 from rayhull.core.reference.double_description import Cone
 
-DONE, STOPPED, FAILED, NO_MEMORY = 0, 1, 2, -1
+STOPPED, PAUSED, NO_MEMORY = 1, 3, -1
 DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
 PERIOD = 0.05  # seconds between two looks at a run
+SHORT = 3_000_000  # pairs and entries of rays looked at without a thread: some milliseconds
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -72,53 +75,84 @@ def take_rows(cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, int
 
 
 def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, ...]) -> Cone:
-    arrays, keep = _arrays(cone)
-    keep += [np.ascontiguousarray(v) for v in (cone.C, order)]  # pointers alone keep nothing alive
-    rows = _pointer(keep[-2]) if cone.S.dtype == np.float64 else None
     limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
-    progress, handle = _Progress(cone.row, len(cone.S)), ctypes.c_void_p()
-    given = (ctypes.byref(arrays), rows, _pointer(keep[-1]), ctypes.byref(limits), ctypes.byref(progress))
-    outcome = _watched(lambda: core.rayhull_take_rows(*given, threads(), ctypes.byref(handle)), progress, watch)
-    if outcome == NO_MEMORY:
-        raise MemoryError("the rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
-    cone = _read(core, handle, arrays, cone)
-    if outcome == STOPPED:
-        progress.report(watch)
-        raise RuntimeError(
-            "the core stopped although no limit is passed: this is a fault in rayhull, please report it."
-        )
-    return cone
+    progress, order = _Progress(cone.row, len(cone.S)), np.ascontiguousarray(order)
+
+    def run(most_work: int) -> int:
+        shared = ctypes.byref(limits), ctypes.byref(progress), threads(), _long(most_work)
+        return int(core.rayhull_take_rows(handle, _pointer(order), *shared))
+
+    progress.report(watch)
+    handle = _opened(core, cone)
+    try:
+        outcome = run(SHORT)
+        if outcome == PAUSED:
+            outcome = _watched(lambda: run(NO_LIMIT), progress, watch)
+        if outcome == NO_MEMORY:
+            raise _no_memory()
+        if outcome == STOPPED:
+            progress.report(watch)
+            raise RuntimeError("the core stopped although no limit is passed: a fault in rayhull, please report it.")
+        return _read(core, handle, cone)
+    finally:
+        core.rayhull_close_cone(handle)
+
+
+def _no_memory() -> MemoryError:
+    return MemoryError("The rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
 
 
 def _watched(run: Callable[[], int], progress: _Progress, watch: Any) -> int:
-    """The outcome of ``run``, in a thread of its own: this one stays free for the clock, the bar and Ctrl-C."""
-    progress.report(watch)
+    """The outcome of ``run``, in a thread of its own: this one stays free for the clock, the bar and Ctrl-C.
+
+    It returns or raises only after the thread has ended, whatever happens: the thread works on memory of the caller. A
+    ``threading.Thread`` would not do: after Ctrl-C in its ``join`` it counts as ended while it still runs.
+    """
     outcome: list[int] = []
-    thread = threading.Thread(target=lambda: outcome.append(run()), name="rayhull", daemon=True)
-    thread.start()
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            outcome.append(run())
+        finally:
+            done.set()
+
     try:
-        while thread.is_alive():
-            thread.join(PERIOD)
-            if thread.is_alive():
-                progress.report(watch)
+        _thread.start_new_thread(work, ())
+        while not done.wait(PERIOD):
+            progress.report(watch)
     except BaseException:
         progress.stop = 1
-        thread.join()
+        _wait_for(done)
         raise
     return outcome[0]
 
 
-def _arrays(cone: Cone) -> tuple[_Arrays, list[NDArray[Any]]]:
-    """The cone for the core, and the arrays that must live as long."""
+def _wait_for(done: threading.Event) -> None:
+    """Wait, also through further Ctrl-C: it takes milliseconds."""
+    while not done.is_set():
+        with contextlib.suppress(KeyboardInterrupt):
+            done.wait()
+
+
+def _opened(core: ctypes.CDLL, cone: Cone) -> ctypes.c_void_p:
+    """The cone for the core, which copies it."""
     left = np.concatenate([np.zeros(cone.k, np.int64), cone.left])
-    keep = [np.ascontiguousarray(a) for a in (cone.S, cone.Z, cone.E, left, cone.taken)]
+    kept = [np.ascontiguousarray(a) for a in (cone.S, cone.Z, cone.E, left, cone.taken, cone.C)]
     sizes = (*cone.C.shape, *cone.S.shape, cone.Z.shape[1], cone.bits)
-    return _Arrays(*sizes, *map(_pointer, keep)), keep
+    arrays = _Arrays(*sizes, *map(_pointer, kept[:5]))
+    core.rayhull_open_cone.restype = ctypes.c_void_p
+    handle = core.rayhull_open_cone(ctypes.byref(arrays), _pointer(kept[5]) if cone.S.dtype == np.float64 else None)
+    if handle is None:
+        raise _no_memory()
+    return ctypes.c_void_p(handle)
 
 
-def _read(core: ctypes.CDLL, handle: ctypes.c_void_p, arrays: _Arrays, cone: Cone) -> Cone:
+def _read(core: ctypes.CDLL, handle: ctypes.c_void_p, cone: Cone) -> Cone:
+    arrays = _Arrays()
+    core.rayhull_read_cone(handle, ctypes.byref(arrays))
     r, columns = arrays.rays, arrays.columns
-    S, Z = np.empty((r, columns), cone.S.dtype), np.empty((r, arrays.words), np.uint64)
+    S, Z = np.empty((r, columns), cone.S.dtype), np.empty((r, cone.Z.shape[1]), np.uint64)
     E, left, taken = np.empty(r), np.empty(columns, np.int64), np.empty(len(cone.C), np.int64)
     arrays.S, arrays.Z, arrays.E, arrays.left, arrays.taken = map(_pointer, (S, Z, E, left, taken))
     core.rayhull_read_cone(handle, ctypes.byref(arrays))
@@ -150,7 +184,7 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
             _pointer(given[2]), _long(len(below)), way, threads(), _pointer(out), _long(room),
         )  # fmt: skip
         if found == NO_MEMORY:
-            raise MemoryError("the pairs of rays do not fit in memory.")
+            raise _no_memory()
         if found <= room:
             yield out[:found]
             return

@@ -60,16 +60,17 @@ void copy_out(const Cone<Number>& cone, Arrays& out) {
   std::copy(cone.taken.begin(), cone.taken.end(), out.taken);
 }
 
-template <class Number>
-void write_sizes(const Cone<Number>& cone, Arrays& out) {
-  out.rays = cone.rays, out.columns = cone.columns, out.bits = cone.bits;
-}
-
-// The cone between a run and the reading of its result.
+// A cone between two calls.
 struct Handle {
   Cone<int64_t> exact;
   Cone<double> inexact;
   bool is_exact;
+
+  // f(the cone that is used)
+  template <class F>
+  auto with_cone(F f) {
+    return is_exact ? f(exact) : f(inexact);
+  }
 };
 
 }  // namespace
@@ -92,38 +93,39 @@ RAYHULL_EXPORT int rayhull_are_extreme(const int64_t* residues, int64_t prime, i
   });
 }
 
-// Takes rows; writes the new sizes into `cone` and a handle for rayhull_read_cone, which the caller must call once.
-// `C` is null for exact arithmetic. Returns an Outcome or NO_MEMORY (then there is no handle).
-RAYHULL_EXPORT int rayhull_take_rows(Arrays* cone, const double* C, const int64_t* order, const Budget* budget,
-                                     Progress* progress, int threads, Handle** handle) {
-  *handle = nullptr;
-  return guarded([&] {
-    auto made = std::make_unique<Handle>();
-    Watch watch(*progress, *budget);
-    int outcome;
+// A cone to take rows into, or null without memory; rayhull_close_cone ends it. `C` is null for exact arithmetic.
+RAYHULL_EXPORT Handle* rayhull_open_cone(const Arrays* cone, const double* C) {
+  std::unique_ptr<Handle> made;
+  const int status = guarded([&] {
+    made = std::make_unique<Handle>();
     made->is_exact = C == nullptr;
-    if (made->is_exact) {
+    if (made->is_exact)
       made->exact = cone_of<int64_t>(*cone, nullptr);
-      outcome = take_rows(made->exact, order, watch, threads);
-      write_sizes(made->exact, *cone);
-    } else {
+    else
       made->inexact = cone_of<double>(*cone, C);
-      outcome = take_rows(made->inexact, order, watch, threads);
-      write_sizes(made->inexact, *cone);
-    }
-    *handle = made.release();
-    return outcome;
+    return 0;
+  });
+  return status == 0 ? made.release() : nullptr;
+}
+
+// Takes rows; returns an Outcome or NO_MEMORY, after which the cone is of no use.
+RAYHULL_EXPORT int rayhull_take_rows(Handle* handle, const int64_t* order, const Budget* budget, Progress* progress,
+                                     int threads, int64_t most_work) {
+  return guarded([&] {
+    Watch watch(*progress, *budget);
+    return handle->with_cone([&](auto& cone) { return take_rows(cone, order, watch, threads, most_work); });
   });
 }
 
-// Copies the cone behind the handle into arrays of the sizes that were written, and frees it.
+// Writes how many rays, columns and bits there are now; and, where `out` has arrays of these sizes, the cone.
 RAYHULL_EXPORT void rayhull_read_cone(Handle* handle, Arrays* out) {
-  if (handle->is_exact)
-    copy_out(handle->exact, *out);
-  else
-    copy_out(handle->inexact, *out);
-  delete handle;
+  handle->with_cone([&](auto& cone) {
+    out->rays = cone.rays, out->columns = cone.columns, out->bits = cone.bits;
+    if (out->S != nullptr) copy_out(cone, *out);
+  });
 }
+
+RAYHULL_EXPORT void rayhull_close_cone(Handle* handle) { delete handle; }
 
 // Adjacent pairs: 0 chosen by size, 1 directly, 2 by edges (simple rays only), 3 by trees. Writes at most `room` pairs;
 // returns how many there are, or NO_MEMORY.

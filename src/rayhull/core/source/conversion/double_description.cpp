@@ -27,13 +27,17 @@ class Method {
     for (int64_t i = 0; i < cone.rays; i++) tally(i, 1);
   }
 
-  int run() {
+  int run(int64_t most_work) {
+    int64_t work = 0;
     while (true) {
       remove_redundant();
       if (cone_.columns == cone_.k || cone_.rays == 0) return DONE;
       const int64_t column = next_column();
       if (column < 0) return FAILED;
-      if (look(cone_.rays, positive_[column] * negative_[column])) return STOPPED;
+      const int64_t pairs = positive_[column] * negative_[column];
+      if (look(cone_.rays, pairs)) return STOPPED;
+      work += pairs + cone_.rays * cone_.columns;
+      if (work > most_work) return PAUSED;
       const int outcome = take(column);
       if (outcome != DONE) return outcome;
     }
@@ -158,11 +162,11 @@ class Method {
 }  // namespace
 
 template <class Number>
-int take_rows(Cone<Number>& cone, const int64_t* order, Watch& watch, int threads) {
-  return Method<Number>(cone, order, watch, threads).run();
+int take_rows(Cone<Number>& cone, const int64_t* order, Watch& watch, int threads, int64_t most_work) {
+  return Method<Number>(cone, order, watch, threads).run(most_work);
 }
 
-template int take_rows(Cone<int64_t>&, const int64_t*, Watch&, int);
-template int take_rows(Cone<double>&, const int64_t*, Watch&, int);
+template int take_rows(Cone<int64_t>&, const int64_t*, Watch&, int, int64_t);
+template int take_rows(Cone<double>&, const int64_t*, Watch&, int, int64_t);
 
 }  // namespace rayhull
