@@ -116,9 +116,12 @@ def _run(chosen: list[Mutant], copies: queue.Queue[Path], jobs: int, known: dict
 
 
 def _judge(mutant: Mutant, copies: queue.Queue[Path]) -> str:
-    """Plant, test, take out again."""
+    """Plant, test, take out again; the compiled libraries come back with their sources."""
     copy = copies.get()
     path = copy / "src" / "rayhull" / mutant.file
+    libraries, kept = copy / "src" / "rayhull" / "core" / "lib", copy / "lib"
+    if path.suffix in (".cpp", ".hpp") and libraries.exists():
+        shutil.copytree(libraries, kept)
     whole = path.read_text(encoding="utf-8")
     before = path.stat()
     try:
@@ -129,6 +132,9 @@ def _judge(mutant: Mutant, copies: queue.Queue[Path]) -> str:
     finally:
         path.write_text(whole, encoding="utf-8")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        if kept.exists():
+            shutil.rmtree(libraries)
+            kept.rename(libraries)
         copies.put(copy)
     if code == FAILED:
         return f"killed by {said.rpartition('FAILED tests/')[2].split()[0]}"

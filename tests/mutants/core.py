@@ -1,0 +1,103 @@
+"""Faults in the compiled kernels (pytest compiles them anew when it starts) and in their reference."""
+
+from tests.mutants import Mutant
+
+SAME = ("test_double_description.py::test_core_and_reference_give_the_same_array",)
+PAIRS = ("test_double_description.py::test_every_search_finds_each_adjacent_pair_once",)
+NEAREST = ("test_core_operators.py::test_the_active_set_operator_finds_nearest_points",)
+SHIFTS = ("test_core_operators.py::test_clipped_shifts_of_any_size_meet_their_row",)
+MUTANTS = [
+    Mutant(
+        "core/reference/adjacency.py",
+        "np.count_nonzero(inside, axis=1) > 2",
+        "np.count_nonzero(inside, axis=1) > 4",
+        (*PAIRS, *SAME),
+        "two more rays may have the zeros of an adjacent pair",
+    ),
+    Mutant(
+        "core/reference/combine.py",
+        "        if bound.max(initial=0.0) >= SAFE:",
+        "        if False:",
+        (
+            "test_double_description.py::test_integers_of_any_size_are_exact",
+            "test_double_description.py::test_products_past_64_bits_are_exact",
+        ),
+        "new rays wrap around",
+    ),
+    Mutant(
+        "core/reference/combine.py",
+        "    error = (a + 1 / largest) * E[i] + (b + 1 / largest) * E[j] + 4 * np.finfo(float).eps * (a + b)",
+        "    error = 0 * E[i]",
+        ("test_double_description_floats.py",),
+        "rays of floats are thought to be exact",
+    ),
+    Mutant(
+        "core/source/conversion/rays.cpp",
+        "  add(zeros, cone.bits);",
+        "  ",
+        SAME,
+        "a new ray does not know that it lies on the row",
+    ),
+    Mutant(
+        "core/source/conversion/rays.cpp",
+        "constexpr double SHORT = 0x1p61;",
+        "constexpr double SHORT = 0x1p200;",
+        (*SAME, "test_double_description.py::test_products_past_64_bits_are_exact"),
+        "sums of products are always thought to fit",
+    ),
+    Mutant(
+        "core/source/conversion/adjacency.cpp",
+        "      if (alone || simple[b] || !has_witness(",
+        "      if (true || !has_witness(",
+        (*PAIRS, *SAME),
+        "every pair with enough common zeros is adjacent",
+    ),
+    Mutant(
+        "core/source/conversion/rank.cpp",
+        "    extreme[ray] = s > 0 && echelon.rank() == s - 1;",
+        "    extreme[ray] = true;",
+        (
+            "test_double_description.py::test_rays_whose_tight_rows_have_full_rank_are_extreme",
+            "test_double_description.py::test_verification_refuses_what_is_not_an_answer",
+        ),
+        "every ray is extreme",
+    ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "    while (!pools.empty() && pools.back().value > pool.value) {",
+        "    if (!pools.empty() && pools.back().value > pool.value) {",
+        ("test_core_operators.py::test_pooled_chains_are_nearest_increasing_sequences",),
+        "a pool is merged with one neighbour only",
+    ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "    if (i == held) total -= rest;",
+        "    ",
+        (
+            "test_core_operators.py::test_pooled_chains_are_nearest_increasing_sequences",
+            "test_pins_projection.py::test_closed_forms_answer_without_a_second_solver",
+        ),
+        "the force of a bound is dropped, and a fallback answers",
+    ),
+    Mutant(
+        "core/source/projection/clipped_shift.cpp",
+        "    if (std::abs(excess) > rounding && at.slope > 0.0) excess = refine(t, excess / at.slope);",
+        "    ",
+        (*SHIFTS, "test_pins_projection.py::test_far_points_meet_their_rows_to_rounding"),
+        "a shift is not refined",
+    ),
+    Mutant(
+        "core/source/projection/dual_active_set.cpp",
+        "      if (i >= s.m || !(work_.r[a] > STEADY)) continue;",
+        "      if (i >= s.m || !(work_.r[a] < -STEADY)) continue;",
+        NEAREST,
+        "the wrong multiplier blocks a step",
+    ),
+    Mutant(
+        "core/source/projection/cholesky.cpp",
+        "    chosen_[i] = chosen_[i + 1];",
+        "    chosen_[i] = chosen_[i];",
+        NEAREST,
+        "a row that leaves the factor stays in its list",
+    ),
+]
