@@ -27,34 +27,52 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     stop = time.monotonic() + seconds
     while time.monotonic() < stop:
         case = int(rng.integers(2**62))
-        counts.update(one_case(case))
+        counts.update(one_case(case, most=128))
     return dict(counts)
 
 
-def one_case(case: int) -> Counter[str]:
-    """One random set, batch and options, all from one number."""
+def one_case(case: int, most: int = 8) -> Counter[str]:
+    """One random set, batch of at most so many points, and options, all from one number."""
     rng = np.random.default_rng(case)
     kind, P = random_set(rng)
     counts = Counter({"cases": 1, kind: 1})
     if P is None:
         return counts
-    x = random_points(rng, P)
+    x = random_points(rng, P, most)
     options: dict[str, Any] = {}
     if rng.random() < 0.3:
         options["weights"] = np.exp(rng.uniform(-2, 2, P.dim)).reshape(P.shape)
     if rng.random() < 0.15:
         options["solver"] = str(rng.choice(["active set", "dual"]))
     tensor = torch.tensor(x, dtype=torch.float32 if rng.random() < 0.2 else torch.float64)
+    moved = torch.zeros_like(tensor)
+    if rng.random() < 0.4 and tensor.dtype == torch.float64:  # a set of its own for each sample: P moved by v
+        moved = torch.tensor(rng.integers(-8, 9, x.shape) / 4)
+        options |= sides_of_moved_sets(P, moved.numpy().reshape(len(x), -1))
+        counts["sides"] += len(x)
     try:
-        z, info = rh.project(P, tensor, return_info=True, **options)
+        z, info = rh.project(P, tensor + moved, return_info=True, **options)
     except UnverifiedError:
         return counts + Counter({"refused": 1})
     except EmptySetError as error:
         raise AssertionError(f"case {case} ({kind}): a set that is not empty was called empty: {error}") from error
-    wrong = certify(P, tensor, z, options.get("weights"))
+    wrong = certify(P, (tensor + moved) - moved, z - moved, options.get("weights"))
     if wrong is not None:
         raise AssertionError(f"case {case} ({kind}, {info.solvers}, {tensor.dtype}, {sorted(options)}): {wrong}")
     return counts + Counter({"samples": len(x), "fallback": int(info.fallback.sum())})
+
+
+def sides_of_moved_sets(P: rh.Polyhedron, v: Array) -> dict[str, Array]:
+    """Right-hand sides and bounds of P + v for each row of v."""
+    n, sides = len(v), {}
+    if len(P.inequalities):
+        sides["b"] = P.inequalities.rhs + v @ P.inequalities.matrix.toarray().T
+    if len(P.equalities):
+        sides["b_eq"] = P.equalities.rhs + v @ P.equalities.matrix.toarray().T
+    for name, bound in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
+        if np.isfinite(bound).any():
+            sides[name] = (bound + v).reshape(n, *P.shape)
+    return sides
 
 
 def certify(P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array | None = None) -> str | None:
@@ -85,9 +103,9 @@ def certify(P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array |
     return None
 
 
-def random_points(rng: np.random.Generator, P: rh.Polyhedron) -> Array:
+def random_points(rng: np.random.Generator, P: rh.Polyhedron, most: int = 8) -> Array:
     """Gaussian points at many scales, integers with ties, points of the set and of its boundary."""
-    n = int(rng.integers(1, 9))
+    n = int(rng.integers(1, most + 1))
     how = rng.integers(4)
     if how == 0:
         return rng.standard_normal((n, *P.shape)) * 10.0 ** rng.integers(-12, 13)
