@@ -46,7 +46,8 @@ def one_case(case: int, most: int = 8) -> Counter[str]:
         options["solver"] = str(rng.choice(["active set", "dual"]))
     tensor = torch.tensor(x, dtype=torch.float32 if rng.random() < 0.2 else torch.float64)
     moved = torch.zeros_like(tensor)
-    if rng.random() < 0.4 and tensor.dtype == torch.float64:  # a set of its own for each sample: P moved by v
+    sizes = tensor.double().abs().max()  # moved points far smaller or larger than the move would be its rounding
+    if rng.random() < 0.4 and tensor.dtype == torch.float64 and 1e-2 < sizes < 1e8:  # a set of each sample: P moved
         moved = torch.tensor(rng.integers(-8, 9, x.shape) / 4)
         options |= sides_of_moved_sets(P, moved.numpy().reshape(len(x), -1))
         counts["sides"] += len(x)
