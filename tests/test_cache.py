@@ -9,7 +9,7 @@ import pytest
 
 import rayhull as rh
 from rayhull.conversion import cache
-from tests.zoo import cyclic_cone, feasible_cone
+from tests.zoo import cross_polytope, cyclic_cone, feasible_cone
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +93,19 @@ def test_a_file_made_for_another_cone_is_not_believed(calls, own_folder):
     forget()
     np.testing.assert_array_equal(rh.convert(feasible_cone(10, 4, 0)).exact.rays, right.exact.rays)
     assert len(calls) == 3
+
+
+def test_a_ray_that_is_missing_unseen_is_noticed_by_the_name_of_the_cone(calls, own_folder):
+    """No ray of this cone is simple, so edges tell nothing: a list for another cone is told by its digest alone."""
+    P = rh.Polyhedron(np.column_stack([-np.ones(8, int), cross_polytope(3).A]))  # the cone over an octahedron
+    first = rh.convert(P)
+    (file,) = own_folder.glob("*.npz")
+    with np.load(file) as content:
+        rays = content["rays"][1:]
+    np.savez(file, rays=rays, digest=np.array(cache._digest("the name of another cone", rays)))
+    forget()
+    np.testing.assert_array_equal(rh.convert(P).exact.rays, first.exact.rays)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("fault", ["missing", "twice", "outside", "inside"])

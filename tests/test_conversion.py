@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rayhull as rh
+from rayhull.conversion.inverse import prove_complete
 from rayhull.core import library
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
@@ -498,6 +499,13 @@ def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
         rh.convert(P, cache=False, verify="full")
     monkeypatch.undo()
     rh.convert(P, cache=False, verify="full")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_equality_of_the_hull_is_not_proved_by_an_inequality_of_the_set(at):
+    square, side = rh.box(0, 1, 2), rh.Generators(vertices=[[at, 0], [at, 1]]).to_polyhedron()
+    with pytest.raises(rh.UnverifiedError, match="A generator is missing"):
+        prove_complete(square, side)
 
 
 def test_the_full_proof_keeps_to_the_budget():
