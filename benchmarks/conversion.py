@@ -202,11 +202,12 @@ def as_table(results: dict[str, dict[str, Any]]) -> str:
         ours = row[OURS].get("seconds")
         ratio = f"{best / ours:.2g}x" if best and ours else "only one"
         counts = "+".join(map(str, row[OURS].get("counts", ["?"])))
-        rows.append([case, counts, *(_cell(row[e]) for e in ALL), ratio])
+        rows.append([case, counts, *(cell(row[e]) for e in ALL), ratio])
     return harness.table(rows, ["cone", "lines+rays", *ALL, "best other / ours"])
 
 
-def _cell(result: dict[str, Any]) -> str:
+def cell(result: dict[str, Any]) -> str:
+    """Seconds, or why there are none."""
     if result["state"] == "wrong":
         return f"wrong: {'+'.join(map(str, result['counts']))}"
     if "error" in result and "ModuleNotFoundError" in result["error"]:

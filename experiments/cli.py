@@ -88,10 +88,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> bool:
     from experiments.running import run_study
 
-    return run_study(options.study, _settings(options), options)
+    return run_study(options.study, settings_of(options), options)
 
 
-def _settings(options: argparse.Namespace, method: str | None = None) -> Any:
+def settings_of(options: argparse.Namespace, method: str | None = None) -> Any:
+    """What a command line asks for: the method's best settings or the paper's, and the options that were given."""
     study = load(options.study)
     options.method = method or getattr(options, "method", None)
     return st.from_options(study.settings, options, None if options.paper_settings else study.best)
@@ -100,7 +101,7 @@ def _settings(options: argparse.Namespace, method: str | None = None) -> Any:
 def _sweep(options: argparse.Namespace) -> bool:
     if not issubclass(load(options.study).settings, st.TrainingSettings):
         raise SettingsError(f"a sweep needs a study that trains, and {options.study} does not.")
-    methods = [_settings(options, method) for method in options.methods]
+    methods = [settings_of(options, method) for method in options.methods]
     jobs = list(plan.sweep(options.study, methods, options.learning_rates, options.seeds))
     return plan.run_all(jobs, options) and _report(options)
 

@@ -36,6 +36,6 @@ def test_a_solver_that_cannot_be_had_has_its_reason_in_its_row():
 
 
 def test_an_engine_that_is_not_installed_says_so():
-    from benchmarks.conversion import _cell
+    from benchmarks.conversion import cell
 
-    assert _cell({"state": "error", "error": "ModuleNotFoundError: No module named 'cdd'"}) == "not installed"
+    assert cell({"state": "error", "error": "ModuleNotFoundError: No module named 'cdd'"}) == "not installed"

@@ -160,7 +160,7 @@ def test_a_folder_from_other_settings_is_refused_and_left_as_it_is(tmp_path, cap
 def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(tmp_path):
     def saved(*arguments: str) -> dict:
         given = ["run", "projection", "--method", "constrained", *arguments]
-        return cli._settings(cli.parser(given).parse_args(given))
+        return cli.settings_of(cli.parser(given).parse_args(given))
 
     assert (saved().learning_rate, saved().schedule) == (3e-3, "cosine")
     paper = saved("--paper-settings")
