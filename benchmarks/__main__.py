@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-ALL = ("conversion", "layer", "projection")
+ALL = ("conversion", "layer", "projection", "learning")
 
 
 def main() -> None:

@@ -147,9 +147,9 @@ def test_meta_device_and_to_empty_bring_the_geometry_back() -> None:
 
 def test_repr_and_describe_say_which_way_and_why() -> None:
     layer = rh.Constrained(4, SETS["several kinds"]())
-    assert "rays" in repr(layer)
-    assert "independent rows" in layer.describe()
-    assert "every row has slack" in layer.describe()
+    assert "by vertices, shrink, order" in repr(layer)
+    assert "a chain of 4 by its own increments" in layer.describe()
+    assert "an interval: a clamp" in layer.describe()
 
 
 def _train(rank: int, port: int) -> None:

@@ -127,7 +127,7 @@ class Radial(BlockMap):
 
     def __init__(self, hull: Hull) -> None:
         self.coefficients = hull.basis.shape[1]
-        T = round_coordinates(hull.within, hull.slack)
+        T = round_coordinates(hull.within, hull.slack, 1.0)
         gauge = hull.within @ T / hull.slack[:, None]
         back = np.linalg.inv(T) @ hull.basis.T
         relative = {"A": hull.A / hull.slack[:, None], "b": hull.b / hull.slack}

@@ -33,15 +33,17 @@ def approach(
     lower: Tensor | None = None,
     upper: Tensor | None = None,
     equalities: int = 0,
+    back: Tensor | None = None,
 ) -> Tensor:
     """x moved by ``steps`` dual steps towards the nearest point of {G z <= c, lower <= z <= upper}.
 
     Args:
         x: the points.
-        rows, rhs: G (m, d) and c (m,); the last ``equalities`` of them mean =.
+        rows, rhs: G (m, d) and c (m,), or c of each sample (\\*, m); the last ``equalities`` of them mean =.
         steps: how many; 0 only clamps.
         step: at most 1 / ‖G‖₂², see :func:`step_size`.
-        lower, upper: bounds (d,), infinite where there is none.
+        lower, upper: bounds (d,) or of each sample (\\*, d), infinite where there is none.
+        back: G H⁻¹ (m, d), for nearest points in the metric of H; without bounds only. G by default.
 
     Shape: x (\\*, d) → (\\*, d)
 
@@ -54,23 +56,23 @@ def approach(
         >>> approach(torch.tensor([[2.0, 0.0]]), G, c, steps=20, step=0.5, lower=torch.zeros(2)).round(decimals=3)
         tensor([[1., 0.]])
     """
-    flat = x.reshape(-1, x.shape[-1])
-    if not steps or not len(rhs):
-        return clamped(flat, lower, upper).reshape(x.shape)
-    if lower is None and upper is None and len(rhs) <= 2 * x.shape[-1]:
-        multipliers = _by_gram(flat, rows, rhs, steps, step, equalities)
+    if not steps or not rows.shape[0]:
+        return clamped(x, lower, upper)
+    back = rows if back is None else back
+    if lower is None and upper is None:
+        multipliers = _by_gram(x, rows, rhs, steps, step, equalities, back)
     else:
-        multipliers = _by_points(flat, rows, rhs, steps, step, lower, upper, equalities)
-    return clamped(torch.addmm(flat, multipliers, rows, alpha=-1), lower, upper).reshape(x.shape)
+        multipliers = _by_points(x, rows, rhs, steps, step, lower, upper, equalities)
+    return clamped(x - multipliers @ back, lower, upper)
 
 
-def _by_gram(x: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: float, equalities: int) -> Tensor:
+def _by_gram(x: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: float, equalities: int, back: Tensor) -> Tensor:
     """Without bounds G z(μ) is affine in μ: one product with 1 - s G Gᵀ a step, not two with G."""
-    pull = step * torch.addmm(-rhs, x, rows.mT)  # (*, m)
-    turn = torch.addmm(torch.eye(len(rhs), dtype=x.dtype, device=x.device), rows, rows.mT, alpha=-step)
+    pull = step * (x @ rows.mT - rhs)  # (*, m)
+    turn = torch.eye(rows.shape[0], dtype=x.dtype, device=x.device) - step * (back @ rows.mT)
     last = ahead = torch.zeros_like(pull)
     for momentum in momenta(steps):
-        new = _signed(torch.addmm(pull, ahead, turn), equalities)
+        new = _signed(pull + ahead @ turn, equalities)
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return last
 
@@ -85,10 +87,11 @@ def _by_points(
     upper: Tensor | None,
     equalities: int,
 ) -> Tensor:
-    last = ahead = x.new_zeros(x.shape[0], len(rhs))
+    """With bounds: the point z(μ) itself, clamped, in every step."""
+    last = ahead = torch.zeros_like(x @ rows.mT)
     for momentum in momenta(steps):
-        point = clamped(torch.addmm(x, ahead, rows, alpha=-1), lower, upper)
-        new = _signed(torch.addmm(ahead - step * rhs, point, rows.mT, alpha=step), equalities)
+        over = clamped(x - ahead @ rows, lower, upper) @ rows.mT - rhs
+        new = _signed(ahead + step * over, equalities)
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return last
 

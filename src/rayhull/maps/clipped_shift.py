@@ -20,7 +20,7 @@ def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Ten
 
     Which coordinates are clamped is found without a derivative; the shift of the others is then a formula of x.
 
-    Shape: x (\\*, d), row (d,), rhs (), lower and upper (d,), infinite where there is none → (\\*, d)
+    Shape: x (\\*, d), row (d,), rhs () or (\\*), lower and upper (d,) or (\\*, d), perhaps infinite → (\\*, d)
 
     Examples:
         >>> import torch
@@ -57,6 +57,7 @@ def _root(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> 
     slope = torch.cat([before, before + bend.gather(-1, order).cumsum(-1)], -1)  # of the pieces, (*, 2 d + 1)
     first = (row * clamped(x - bends[..., :1] * row, lower, upper)).sum(-1, keepdim=True)
     value = torch.cat([first, first + (slope[..., 1:-1] * bends.diff(dim=-1)).cumsum(-1)], -1)  # at the bends
+    rhs = rhs.unsqueeze(-1)
     piece = (value > rhs).sum(-1, keepdim=True)  # how many bends lie before the root
     start = (piece - 1).clamp_min(0)
     steep = slope.gather(-1, piece)

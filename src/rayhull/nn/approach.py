@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
 from torch import Tensor
 
-from rayhull.nn.constants import Constants
+from rayhull.maps.approach import approach, clamped, step_size
+from rayhull.maps.conic import without
+from rayhull.nn.base_point import View, within
+from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.sides import Sides
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
 
 
 class Step(Constants):
@@ -21,3 +32,101 @@ class Step(Constants):
 
     def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         raise NotImplementedError
+
+
+class Clamp(Step):
+    """Bounds coordinate by coordinate, so that the shrink is left with the rows: one broken bound moves no other."""
+
+    follows = frozenset({"b", "lower", "upper"})
+    lower: Tensor
+    upper: Tensor
+
+    def __init__(self, P: Polyhedron, factory: Factory) -> None:
+        super().__init__(factory)
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
+
+    def bounds(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds seen from the base point."""
+        low = self.lower if sides.lower is None else sides.lower
+        high = self.upper if sides.upper is None else sides.upper
+        return low - base, high - base
+
+    def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
+        return clamped(y, *self.bounds(base, sides))
+
+
+class DualSteps(Step):
+    """k accelerated dual steps towards the nearest point (:mod:`maps.approach`), seen from the base point.
+
+    With bounds, they are clamped in every step and equalities have multipliers; without, directions stay in the
+    equalities' null space. ``metric`` M takes the nearest point in round coordinates, with bounds among the rows.
+
+    Args:
+        steps: k.
+        metric: M (n, n) of the round coordinates, or None for the Euclidean nearest point.
+    """
+
+    follows = frozenset({"b", "lower", "upper"})
+    rows: Tensor
+    back: Tensor
+    norms: Tensor
+    as_stated: Tensor
+    rhs: Tensor
+    seen: Tensor
+    equal: Tensor
+    numbers: Tensor
+
+    def __init__(self, P: Polyhedron, view: View, steps: int, factory: Factory, metric: Array | None = None) -> None:
+        super().__init__(factory)
+        self.steps = steps
+        is_row = view.loose < int((P.inequalities.sizes > 0).sum())
+        bounded = metric is None and not bool(is_row.all())
+        self.clamp = Clamp(P, factory) if bounded else None
+        numbers = view.loose[is_row] if bounded else view.loose
+        if metric is not None and not is_row.all():
+            self.follows = frozenset()
+        self.equalities = view.equal.shape[1] if bounded else 0
+        self.index("numbers", numbers)
+        self.constant("equal", view.equal)
+        self._take(P.rows.matrix[numbers].toarray(), P.rows.rhs[numbers], view, metric)
+
+    def _take(self, stated: Array, rhs: Array, view: View, metric: Array | None) -> None:
+        """Rows of unit length in the metric; equalities come last and are met at the base point."""
+        rows = np.vstack([stated, view.equal.T]) if self.equalities else within(stated, view.equal)
+        unit = rows if metric is None else rows @ metric
+        norms = np.linalg.norm(unit, axis=1, keepdims=True)
+        self.step = step_size(unit / norms)
+        self.constant("rows", rows / norms)
+        self.constant("back", rows / norms if metric is None else unit / norms @ metric)
+        norms = norms[: len(rhs), 0]
+        self.constant("norms", norms)
+        self.constant("as_stated", stated / norms[:, None])
+        self.constant("rhs", rhs / norms)
+        self.constant("seen", np.concatenate([(rhs - stated @ view.base) / norms, np.zeros(self.equalities)]))
+
+    def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
+        low, high = self._bounds(base, sides)
+        y = approach(
+            y,
+            self.rows,
+            self._rhs(base, sides),
+            steps=self.steps,
+            step=self.step,
+            lower=low,
+            upper=high,
+            equalities=self.equalities,
+            back=self.back if low is None else None,
+        )
+        return without(y, self.equal) if self.equalities else y
+
+    def _bounds(self, base: Tensor, sides: Sides) -> tuple[Tensor | None, Tensor | None]:
+        return (None, None) if self.clamp is None else self.clamp.bounds(base, sides)
+
+    def _rhs(self, base: Tensor, sides: Sides) -> Tensor:
+        """Right-hand sides seen from the base point, those of the sample where it brings them."""
+        if sides.b is None and base.ndim == 1:
+            return self.seen
+        rhs = self.rhs if sides.b is None else sides.b[..., self.numbers] / self.norms
+        seen = rhs - base @ self.as_stated.mT
+        return torch.nn.functional.pad(seen, (0, self.equalities))

@@ -35,18 +35,18 @@ def unconstrained(P: Polyhedron) -> View:
     return View(np.zeros(P.dim), none, none, np.zeros(0), np.zeros((P.dim, 0)))
 
 
-def seen_from_centre(P: Polyhedron) -> View:
-    """From the well-centred interior point every row that is not an equality has slack."""
-    middle = P.centre
-    loose = np.flatnonzero(~middle.implicit)
-    slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ middle.point
+def seen_from_inside(P: Polyhedron, point: Array) -> View:
+    """From an interior point every row that is not an equality has slack."""
+    implicit = P.centre.implicit
+    loose = np.flatnonzero(~implicit)
+    slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ point
     if (slack <= 0).any():
         worst = P.rows.names[loose[int(slack.argmin())]]
         raise RayhullError(
             f"the set is too thin for its interior point: {worst} has no slack there. State the narrow directions as "
             "equalities."
         )
-    return View(middle.point, np.zeros(0, np.int64), loose, slack, equality_basis(P, middle.implicit))
+    return View(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
 
 
 def seen_from_apex(P: Polyhedron) -> View | None:

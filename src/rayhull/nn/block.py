@@ -8,11 +8,11 @@ import numpy as np
 from torch import Tensor, nn
 
 from rayhull.nn.base_point import View
-from rayhull.nn.choice import Choice
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.sides import BlockSides, Sides
 from rayhull.nn.strict import strict_closing
+from rayhull.nn.way import Choice
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

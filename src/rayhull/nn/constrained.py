@@ -25,7 +25,8 @@ class Constrained(nn.Module):
         in_features: size of each input sample.
         P: the set.
         batch_norm: a BatchNorm of the features in front, as in the paper.
-        method, nonnegative, weights, smooth, strict, max_generators: as for :class:`rayhull.MapInto`.
+        method, nonnegative, weights, smooth, strict, max_generators, approach, base, scale: as for
+            :class:`rayhull.MapInto`.
         device, dtype: where and in what precision parameters and geometry are made.
 
     Attributes:
@@ -57,6 +58,9 @@ class Constrained(nn.Module):
         smooth: bool = False,
         strict: bool = False,
         max_generators: int | None = 100_000,
+        approach: int | None = None,
+        base: Any = None,
+        scale: float = 1.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -69,6 +73,9 @@ class Constrained(nn.Module):
             smooth=smooth,
             strict=strict,
             max_generators=max_generators,
+            approach=approach,
+            base=base,
+            scale=scale,
             device=device,
             dtype=dtype,
         )

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from rayhull.maps.conic import along_rays, into_simplicial_cone, without, without_carefully
 from rayhull.maps.convex_weights import Weights
+from rayhull.maps.increments import share
 from rayhull.maps.nonnegative import NonNegative
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
@@ -118,6 +119,27 @@ class Simplicial(Direction):
         return onto_hull, folded
 
 
+class Slacks(Simplicial):
+    """Nearly orthogonal rows: as :class:`Simplicial`, with the slacks σ f(-A u / σ), f = softplus / log 2.
+
+    Coefficients 0 give the base point, whose slacks σ are; far inside it is the identity.
+    """
+
+    slack: Tensor
+
+    def __init__(self, rows: Array, rays: Array, equal: Array, slack: Array, scale: float, factory: Factory) -> None:
+        super().__init__(rows, rays, equal, self._slacks, factory)
+        self.identity_inside, self.scale = False, scale
+        self.constant("slack", slack, persistent=True)
+
+    def _slacks(self, values: Tensor) -> Tensor:
+        return self.slack * share(values / self.slack)
+
+    def forward(self, u: Tensor, sides: Sides) -> Tensor:
+        u = self.onto_hull(self.scale * u, sides)
+        return into_simplicial_cone(u, self.rows, self.rays, self._slacks)
+
+
 @dataclass(frozen=True, eq=False)
 class LineSpace:
     """The lines of a cone: an orthonormal basis (l, n) of them, or one (n, k) of what is orthogonal to all of them."""
@@ -200,20 +222,43 @@ class Vertices(Direction):
 
 
 class NearestPoint(Direction):
-    """The nearest point of the block to the point whose coordinates the coefficients are. NaN stays NaN."""
+    """The nearest point of the block to x0 + M c, in round coordinates around the base point. NaN stays NaN.
+
+    Args:
+        base: x0 (n,).
+        matrix: M (n, n), or the diagonal (n,) of a diagonal one.
+    """
 
     identity_inside = True
     follows = frozenset({"b", "b_eq", "lower", "upper"})
+    base: Tensor
+    matrix: Tensor
 
-    def __init__(self, P: Polyhedron, factory: Factory) -> None:
+    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
         super().__init__(factory)
-        self.coefficients = P.dim
+        self.coefficients, self.diagonal = P.dim, matrix.ndim == 1
         self.nearest = Projection(P)
+        self.constant("base", base, persistent=True)
+        self.constant("matrix", matrix, persistent=True)
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         known = c.isfinite().all(-1, keepdim=True)
-        x: Tensor = self.nearest(torch.where(known, c, torch.zeros_like(c)), **sides._asdict())
+        free = self.free(torch.where(known, c, torch.zeros_like(c)))
+        x: Tensor = self.nearest(free, **sides._asdict())
         return torch.where(known, x, torch.full_like(x, torch.nan))
+
+    def free(self, c: Tensor) -> Tensor:
+        return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return undone(y - self.base, self.exact("matrix"))
+
+
+def undone(y: Tensor, matrix: Array) -> Tensor:
+    """c with M c = y, for a symmetric M (n, n), or a diagonal one (n,)."""
+    if matrix.ndim == 1:
+        return y / y.new_tensor(matrix)
+    return y @ y.new_tensor(np.linalg.pinv(matrix, rcond=1e-14, hermitian=True))
 
 
 def unit_start(rays: Array) -> Array:

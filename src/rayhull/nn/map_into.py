@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,13 +15,16 @@ from rayhull.maps.nonnegative import NonNegative
 from rayhull.maps.strict import finite
 from rayhull.nn.block import BlockMap
 from rayhull.nn.checkpoint import OfSet
-from rayhull.nn.choice import Choice, Options, choose
+from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.event_order import ToEventOrder
 from rayhull.nn.sides import Sides
+from rayhull.nn.way import Choice, Options
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
+    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 
@@ -31,13 +35,17 @@ class MapInto(Constants, OfSet):
 
     Args:
         P: the set.
-        method: "rays", "shrink", "vertices", "projection", or "auto", which says what it chose in ``describe()``.
+        method: "auto", the cheapest way in that learns about as well as the nearest point (``describe()`` says which
+            and why), or one by name: "rays", "vertices", "order", "shift", "shrink", "approach", "projection".
         nonnegative: the function on the coefficients of rays: "abs", "relu", "softplus", "square" or your own.
             Default: relu where one u in R^n gives lines and rays, softplus where rays have coefficients of their own.
         weights: the map onto the simplex under "vertices": "softmax", "sparsemax", "entmax", "abs", "softplus".
         smooth: shrink smoothly, staying inside: gradients do not vanish on the boundary.
         strict: zero violation: the floats that come out meet every inequality and bound in rational arithmetic.
         max_generators: the budget of a conversion.
+        approach: the number of dual steps towards the nearest point before the shrink; chosen by the set if None.
+        base: a point strictly inside (event shape) that maps start from; a well-centred one by default.
+        scale: the size of the data, for sets that are unbounded: ``rayhull.scale_from(targets)`` works it out.
         device, dtype: where and in what precision the geometry is made.
 
     Attributes:
@@ -70,6 +78,9 @@ class MapInto(Constants, OfSet):
         smooth: bool = False,
         strict: bool = False,
         max_generators: int | None = 100_000,
+        approach: int | None = None,
+        base: Any = None,
+        scale: float = 1.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -77,9 +88,13 @@ class MapInto(Constants, OfSet):
         need_set(P)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
         self._strict = False
-        options = Options(method, nonnegative, weights, max_generators, self.factory)
-        kinds = P.mirrored_groups
-        self.parts = nn.ModuleList(BlockMap(P, b, self._choose(b.polyhedron, options), self.factory) for b in kinds)
+        chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
+        kinds, base = P.mirrored_groups, _flat_base(P, base)
+        options = [replace(chosen, base=None if base is None else _base_of(base, kind)) for kind in kinds]
+        self.parts = nn.ModuleList(
+            BlockMap(P, kind, self._choose(kind.polyhedron, own), self.factory)
+            for kind, own in zip(kinds, options, strict=True)
+        )
         self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, self.factory)
         self.strict = strict
 
@@ -181,9 +196,9 @@ class MapInto(Constants, OfSet):
 
         Examples:
             >>> import torch, rayhull as rh
-            >>> into = rh.MapInto(rh.monotone(2))
-            >>> c = torch.tensor([3.0, 1.0])
-            >>> into.point_of(c), into(c)
+            >>> into = rh.MapInto(rh.monotone(2), method="projection")
+            >>> c = into.coefficients_of(torch.tensor([3.0, 1.0]))
+            >>> into.point_of(c).round(decimals=4), into(c).round(decimals=4)
             (tensor([3., 1.]), tensor([2., 2.]))
         """
         self._need_identity()
@@ -223,6 +238,26 @@ class MapInto(Constants, OfSet):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _flat_base(P: Polyhedron, base: Any) -> Array | None:
+    """The user's base point (d,), refused where it is not strictly inside."""
+    if base is None:
+        return None
+    flat = np.asarray(base, np.float64).reshape(-1)
+    if flat.shape != (P.dim,):
+        raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
+    slack = P.rows.rhs - P.rows.matrix @ flat
+    if not P.contains(flat.reshape(P.shape)) or (slack[~P.centre.implicit] <= 0).any():
+        raise ValueError(
+            "base must be strictly inside: every row needs slack there. Leave it out, or give another point."
+        )
+    return flat
+
+
+def _base_of(base: Array, kind: BlockGroup) -> Array:
+    """The base point of a kind of block: the mean over its places, which is inside because the set is convex."""
+    return np.asarray((base[kind.index] * kind.sign[:, None]).mean(0))
 
 
 def need_set(P: object) -> None:

@@ -1,0 +1,154 @@
+"""``method="auto"``: the cheapest way in that learns about as well as the nearest point does.
+
+Closed forms come first. Where there is none, the ways are compared when the layer is built, by their error
+amplification: points of the set, most of them on its faces, get noise and are mapped back; the error that is left,
+over that of the nearest points, says how much worse than the nearest point a way is. The draws are fixed, so that the
+same set gives the same way.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.errors import BudgetExceededError
+from rayhull.nn.closed_forms import one_row, partial_order
+from rayhull.nn.closing import How, ordinary
+from rayhull.nn.constants import Factory
+from rayhull.nn.coordinates import coordinates_at
+from rayhull.nn.directions import LinesAndRays, Simplicial
+from rayhull.nn.rays import AGAINST, apex, from_apex, least_cosine, vertices
+from rayhull.nn.sides import Sides
+from rayhull.nn.way import Choice, Options, Way, level_of_caller
+from rayhull.nn.ways import approach, inside, order, projection, shift, shrink
+from rayhull.projection import project
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+POINTS, NOISE, SPREAD = 48, 0.1, 2.0
+GOOD = 1.1  # error amplification up to which a cheaper way takes the place of the nearest point
+STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
+ENTRIES = 1_000_000  # of a block's rows as a dense matrix, beyond which nothing is tried
+FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
+FEW_VERTICES, SMALL = 2, 64  # softmax weights: vertices for each coordinate, and coordinates of a block
+WIDE = Factory(None, torch.float64)
+
+
+def auto(P: Polyhedron, options: Options) -> Choice:
+    """The cheapest way that learns about as well as the nearest point."""
+    if options.approach is not None:
+        return approach(P, options)
+    if partial_order(P) is not None:
+        return order(P, options)
+    if P.dim == 1 and P.is_bounded:
+        return shrink(P, options, "an interval: a clamp")
+    way = _generated(P, options)
+    if way is None and one_row(P):
+        return shift(P, options)
+    return way or _measured(P, options)
+
+
+def _generated(P: Polyhedron, options: Options) -> Choice | None:
+    """Few vertices by convex weights, a cone with as many rays as rows by coefficients of their own; or None."""
+    if not len(P.rows):
+        return shrink(P, options, "only equalities")
+    try:
+        if P.dim <= SMALL and P.is_bounded:
+            return vertices(P, replace(options, max_generators=FEW_VERTICES * P.dim))
+        view = apex(P)
+        if view is not None and not len(view.loose):
+            way = from_apex(P, view, options, FEW_RAYS * P.dim)
+            return way if _opens(way) else None
+    except BudgetExceededError:
+        pass
+    return None
+
+
+def _opens(way: Choice) -> bool:
+    """Whether rays leave each other room: own coefficients fail where two of them point against each other."""
+    assert isinstance(way.direction, Simplicial | LinesAndRays)
+    return least_cosine(way.direction.exact("rays")) >= AGAINST
+
+
+def _measured(P: Polyhedron, options: Options) -> Choice:
+    if P.dim * len(P.rows) > ENTRIES:
+        warnings.warn(
+            f"{len(P.rows)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, which "
+            'may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
+            stacklevel=level_of_caller(),
+        )
+        return shrink(P, options, "too many rows to compare ways on")
+    view = inside(P, options)
+    trial = Trial.of(P, view.base, coordinates_at(P, view, options.scale))
+    wide, found = replace(options, factory=WIDE), {}
+    for name, build in candidates(options).items():
+        found[name] = trial.amplification(P, build(P, wide))
+        if found[name] <= GOOD:
+            break
+    best = min(found, key=lambda name: found[name] if found[name] > GOOD else 0.0)
+    figures = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
+    if found[best] <= GOOD:
+        return replace(candidates(options)[best](P, options), reason=f"error over the nearest point's: {figures}")
+    return projection(P, options, f"no cheaper way is near the nearest point: {figures}")
+
+
+def candidates(options: Options) -> dict[str, Way]:
+    """The ways that are compared, cheapest first."""
+
+    def steps(k: int, round_metric: bool) -> Way:
+        return lambda P, chosen: approach(P, replace(chosen, approach=k), round_metric=round_metric)
+
+    found: dict[str, Way] = {"shrink": shrink}
+    for k in STEPS:
+        found |= {f"{k} dual steps": steps(k, False), f"{k} round dual steps": steps(k, True)}
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Points of a block, the same with noise, and the error that the nearest points leave."""
+
+    points: Tensor  # (k, n)
+    noisy: Tensor
+    nearest: float
+
+    @classmethod
+    def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
+        """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
+        rng = np.random.default_rng(0)
+        normal = rng.standard_normal((POINTS, P.dim))
+        free = base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix)
+        points = project(P, torch.as_tensor(free).reshape(-1, *P.shape)).reshape(POINTS, -1)
+        size = float((points - torch.as_tensor(base)).square().mean().sqrt())
+        noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
+        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(POINTS, -1)
+        return cls(points, noisy, _rms(nearest - points))
+
+    def amplification(self, P: Polyhedron, way: Choice) -> float:
+        """The error of the way over that of the nearest point; 1 is as good."""
+        if not self.nearest:
+            return 1.0
+        return _rms(mapped(P, way, self.noisy) - self.points) / self.nearest
+
+
+def _rms(difference: Tensor) -> float:
+    return float(difference.square().mean().sqrt())
+
+
+@torch.no_grad()
+def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
+    """Where a way (the identity inside) takes points of the block. Shape: (n, d) → (n, d)"""
+    base = torch.zeros(P.dim, dtype=torch.float64) if way.view is None else torch.as_tensor(way.view.base)
+    sides, how = Sides(), How(torch.float64)
+    y = way.direction(way.direction.coefficients_of(points - base), sides)
+    for step in way.approach:
+        y = step(y, base, sides)
+    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, how)
+    return base + (y if scale is None else y * scale.unsqueeze(-1))

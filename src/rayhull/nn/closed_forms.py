@@ -1,0 +1,207 @@
+"""Directions that end in the set by a formula: chains, partial orders, one row and bounds. The base point is 0."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.maps.clipped_shift import clipped_shift
+from rayhull.maps.increments import between, between_inverse, chain
+from rayhull.maps.order import into_grid_order, into_order, levels
+from rayhull.nn.constants import Factory
+from rayhull.nn.directions import Direction
+from rayhull.nn.sides import Sides
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+
+@dataclass(frozen=True, eq=False)
+class PartialOrder:
+    """x_i <= x_j for each pair (i, j), and the same bounds for every coordinate."""
+
+    pairs: Array  # (m, 2)
+    lower: float
+    upper: float
+
+    @property
+    def path(self) -> Array | None:
+        """The coordinates in increasing order where the pairs are one chain, each link once."""
+        n = len(self.pairs) + 1
+        after = dict(self.pairs.tolist())
+        starts = set(self.pairs[:, 0].tolist()) - set(self.pairs[:, 1].tolist())
+        if len(after) != len(self.pairs) or len(starts) != 1 or len(set(self.pairs[:, 1].tolist())) != len(after):
+            return None
+        order = [starts.pop()]
+        while order[-1] in after:
+            order.append(after[order[-1]])
+        return np.array(order) if len(order) == n else None
+
+    def grid(self, n: int) -> tuple[int, ...] | None:
+        """(rows, columns) where the pairs are the neighbours of a grid in C order."""
+        stated = {tuple(pair) for pair in self.pairs.tolist()}
+        for height in range(2, n // 2 + 1):
+            if n % height == 0 and _neighbours(np.arange(n).reshape(height, -1)) == stated:
+                return height, n // height
+        return None
+
+
+def _neighbours(number: Array) -> set[tuple[int, int]]:
+    down = zip(number[:-1].ravel().tolist(), number[1:].ravel().tolist(), strict=True)
+    right = zip(number[:, :-1].ravel().tolist(), number[:, 1:].ravel().tolist(), strict=True)
+    return {*down, *right}
+
+
+def partial_order(P: Polyhedron) -> PartialOrder | None:
+    """The block as a partial order with common bounds, or None if it is something else."""
+    rows = P.inequalities
+    m = rows.matrix
+    if not len(rows) or len(P.equality_rows) or rows.rhs.any() or (np.diff(m.indptr) != 2).any():
+        return None
+    data, columns = m.data.reshape(-1, 2), m.indices.reshape(-1, 2)
+    if (data.sum(1) != 0).any() or not (_alike(P.lower_bounds) and _alike(P.upper_bounds)):
+        return None
+    pairs = np.where((data[:, :1] > 0), columns, columns[:, ::-1])
+    return PartialOrder(np.unique(pairs, axis=0), float(P.lower_bounds[0]), float(P.upper_bounds[0]))
+
+
+def _alike(bounds: Array) -> bool:
+    return bool((bounds == bounds[0]).all())
+
+
+class Chain(Direction):
+    """A chain from its mean level and its own increments, through a sigmoid where there are bounds: no ties.
+
+    Coefficients 0 give the base point.
+    """
+
+    steps: Tensor
+    place: Tensor
+
+    def __init__(self, path: Array, order: PartialOrder, base: Array, scale: float, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = len(path)
+        self.lower, self.upper = order.lower, order.upper
+        inner = _inner(base[path], order)
+        self.level, self.unit = float(inner.mean()), scale if math.isinf(self.lower + self.upper) else 1.0
+        self.constant("steps", np.diff(inner), persistent=True)
+        self.index("place", np.argsort(path))
+        self.sorted = bool((path == np.arange(len(path))).all())
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        inner = chain(self.level + self.unit * c[..., :1], c[..., 1:], self.steps)
+        # rounding in a sum or a sigmoid could swap neighbours by an ulp; a running maximum cannot
+        x = between(inner, self.lower, self.upper).cummax(-1).values
+        return x if self.sorted else x.index_select(-1, self.place)
+
+
+class Order(Direction):
+    """(least majorant + greatest minorant) / 2 for a partial order, then an increasing function onto the bounds."""
+
+    start: Tensor
+
+    def __init__(self, order: PartialOrder, base: Array, scale: float, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = len(base)
+        self.lower, self.upper = order.lower, order.upper
+        self.identity_inside = False
+        self.unit = scale if math.isinf(self.lower + self.upper) else 1.0
+        self.constant("start", _inner(base, order), persistent=True)
+        self.grid = order.grid(len(base))
+        for name, pairs in (("up", order.pairs), ("down", order.pairs[:, ::-1])):
+            self._keep(name, pairs, len(base))
+
+    def _keep(self, name: str, pairs: Array, n: int) -> None:
+        """The rounds of the order as index tensors that follow the module."""
+        found = levels(pairs, n) if self.grid is None else levels(np.zeros((0, 2)), n)
+        self.rounds = len(found.take)
+        for k, (take, before) in enumerate(zip(found.take, found.before, strict=True)):
+            self.index(f"{name}_take{k}", take)
+            self.index(f"{name}_before{k}", before)
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        u = self.start + self.unit * c
+        if self.grid is None:
+            x = into_order(u, self._rounds("up"), self._rounds("down"))
+        else:
+            x = into_grid_order(u.reshape(*u.shape[:-1], *self.grid), 2).flatten(-2)
+        return between(x, self.lower, self.upper)
+
+    def _rounds(self, name: str) -> tuple[list[Tensor], list[Tensor]]:
+        numbers = range(self.rounds)
+        return [getattr(self, f"{name}_take{k}") for k in numbers], [
+            getattr(self, f"{name}_before{k}") for k in numbers
+        ]
+
+
+def _inner(base: Array, order: PartialOrder) -> Array:
+    """The base point before the increasing function onto the bounds."""
+    return np.asarray(between_inverse(torch.as_tensor(base), order.lower, order.upper))
+
+
+class Shift(Direction):
+    """One row and bounds: the nearest point to x0 + M c by a clipped shift."""
+
+    identity_inside = True
+    row: Tensor
+    rhs: Tensor
+    lower: Tensor
+    upper: Tensor
+    base: Tensor
+    matrix: Tensor
+
+    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = P.dim
+        self.equality = len(P.equality_rows) == 1
+        rows = P.equality_rows if self.equality else P.inequalities
+        for name, values in (
+            ("row", rows.matrix.toarray()[0]),
+            ("rhs", rows.rhs[0]),
+            ("lower", P.lower_bounds),
+            ("upper", P.upper_bounds),
+        ):
+            self.constant(name, values)
+        self.constant("base", base, persistent=True)
+        self.constant("matrix", matrix, persistent=True)
+        self.follows = frozenset({"b_eq" if self.equality else "b", "lower", "upper"})
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        stated = sides.b_eq if self.equality else sides.b
+        rhs = self.rhs if stated is None else stated[..., 0]
+        low = self.lower if sides.lower is None else sides.lower
+        high = self.upper if sides.upper is None else sides.upper
+        x = clipped_shift(self.free(c), self.row, rhs, low, high, equality=self.equality)
+        return torch.where(self._empty(rhs, low, high)[..., None], torch.nan, x) if sides.given else x
+
+    def _empty(self, rhs: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Which samples have no point at all: an error, or NaN in a compiled graph."""
+        ends = torch.where(self.row == 0, 0.0, torch.stack([self.row * low, self.row * high]))
+        least, most = ends.amin(0).sum(-1), ends.amax(0).sum(-1)
+        touch = 16 * torch.finfo(rhs.dtype).eps * (1 + rhs.abs())  # a set of one point is not empty
+        empty = (low > high).any(-1) | (least > rhs + touch) | (self.equality & (most < rhs - touch))
+        if not torch.compiler.is_compiling() and bool(empty.any()):
+            raise ValueError(
+                f"{int(empty.sum())} blocks have no point for the sides of their sample. Check that lower <= upper, "
+                "and that the row can be met between them."
+            )
+        return empty
+
+    def free(self, c: Tensor) -> Tensor:
+        return self.base + c * self.matrix
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return (y - self.base) / self.matrix
+
+
+def one_row(P: Polyhedron) -> bool:
+    """Whether the block has one row and bounds, and no more."""
+    return len(P.inequalities) + len(P.equality_rows) == 1 and bool(
+        np.isfinite(np.concatenate([P.lower_bounds, P.upper_bounds])).any()
+    )
