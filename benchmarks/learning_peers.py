@@ -169,7 +169,7 @@ def dc3(problem: Problem, steps: int = 10, rate: float = 1e-4) -> Head:
         raise NotForThisSet("without equalities it is a penalty with a few gradient steps")
     E = rows.E.double().numpy()
     _, _, order = scipy.linalg.qr(E, pivoting=True)
-    solved, given = order[: len(E)], np.sort(order[len(E) :])
+    solved, given = (np.asarray(v, np.int64) for v in (order[: len(E)], np.sort(order[len(E) :])))
     inverse = torch.as_tensor(np.linalg.inv(E[:, solved]), dtype=torch.float32)
     given_rows = rows.E[:, given]
     reduced = rows.A[:, given] - rows.A[:, solved] @ (inverse @ given_rows)
