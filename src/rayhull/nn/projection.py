@@ -28,13 +28,14 @@ class Projection(OfSet):
         polyhedron: the set.
         solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"``, ``"dual"``
             (batched torch operations), or an external one: ``"osqp"``, ``"daqp"``, ``"piqp"``, ``"clarabel"``.
-        weights: positive weights of the squared distances (event shape).
+        weights: positive weights of the squared distances (event shape), or a positive definite matrix (d, d).
         infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
             each other.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
 
     Shape:
-        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape).
+        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
+        A (\*, m, d), A_eq (\*, m_eq, d).
 
     Examples:
         >>> import torch, rayhull as rh
@@ -64,6 +65,9 @@ class Projection(OfSet):
         self._last: list[Tensor] | None = None
         self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
         self._name = register(self.projector)
+        self._size = [0, polyhedron.dim]
+        if self.projector.is_dense:
+            return
         rows = sum(block.count * block.form.matrix.count for block in self.projector.plan("cpu"))
         self._size = [rows, polyhedron.dim]
 
@@ -75,12 +79,15 @@ class Projection(OfSet):
         b_eq: Any = None,
         lower: Any = None,
         upper: Any = None,
+        A: Any = None,
+        A_eq: Any = None,
         return_info: bool = False,
     ) -> Any:
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
-        if torch.compiler.is_compiling() and not return_info:
+        has_rows = A is not None or A_eq is not None or self.projector.is_dense
+        if torch.compiler.is_compiling() and not return_info and not has_rows:
             return self._as_operator(x, b, b_eq, lower, upper)
-        sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper}
+        sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
         z, done = self.projector(x, guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
             self._last = [solution.multipliers for solution in done.solutions]
@@ -92,7 +99,8 @@ class Projection(OfSet):
         return z
 
     def extra_repr(self) -> str:
-        solvers = ", ".join(dict.fromkeys(block.solver.name for block in self.projector.plan("cpu")))
+        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
+        solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or "dual Newton"
         return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers})"
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 
+from rayhull.projection import sample_rows
 from rayhull.projection.derivative import SIDES, Nearest
 from rayhull.projection.plan import Plan, plan
 from rayhull.projection.sides import Sides, flat_points, flat_sides
@@ -37,7 +38,13 @@ class Projector:
             raise ValueError(f'infeasible must be "raise" or "least", got {infeasible!r}.')
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
-        self.plan("cpu")  # a wrong name of a solver is refused here
+        if not self.is_dense:
+            self.plan("cpu")  # a wrong name of a solver is refused here
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the metric is a full matrix, which ties all coordinates together."""
+        return self.weights is not None and self.weights.ndim == 2
 
     def plan(self, device: str) -> Plan:
         """The blocks and their solvers for a type of device."""
@@ -47,9 +54,12 @@ class Projector:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
         batch, flat = flat_points(self.polyhedron, x)
         flat_given = flat_sides(self.polyhedron, sides, batch, flat)
-        blocks = self.plan(x.device.type)
         if not len(flat):
             return x.clone(), Projected(flat, ())
+        if self.is_dense or flat_given.has_rows:
+            dense, done = sample_rows.nearest(self.polyhedron, flat, flat_given, self.weights, self.infeasible)
+            return dense.reshape(x.shape), done
+        blocks = self.plan(x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
         found: list[Projected] = []
@@ -68,6 +78,8 @@ class Projector:
         """Residuals, steps, solvers and multipliers of a call."""
         P = self.polyhedron
         batch = tuple(x.shape[: x.ndim - len(P.shape)])
+        if done.dense is not None:
+            return sample_rows.info(P, x.reshape(-1, P.dim), done, self.weights).reshaped(batch, P.shape)
         return info(done, batch, P.shape, (len(P.inequalities), len(P.equalities)))
 
 
@@ -80,6 +92,8 @@ def project(
     b_eq: Any = None,
     lower: Any = None,
     upper: Any = None,
+    A: Any = None,
+    A_eq: Any = None,
     solver: str = "auto",
     infeasible: str = "raise",
     return_info: bool = False,
@@ -95,14 +109,17 @@ def project(
     Args:
         polyhedron: the set.
         x: points, tensor or array.
-        weights: positive weights (event shape), default 1.
+        weights: positive weights (event shape), default 1; or a positive definite matrix (d, d) W for the distance
+            (z − x)^T W (z − x), such as the inverse of a covariance.
         b, b_eq, lower, upper: right-hand sides and bounds that replace the set's own, one for each sample.
+        A, A_eq: rows that replace the set's own, one matrix for all samples or one for each; batched, dense.
         solver: ``"auto"``, ``"active set"``, ``"dual"``, ``"osqp"``, ``"daqp"``, ``"piqp"``, ``"clarabel"``.
         infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
 
     Shape:
-        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape).
+        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
+        A (\*, m, d), A_eq (\*, m_eq, d).
 
     Examples:
         >>> import torch, rayhull as rh
@@ -116,7 +133,7 @@ def project(
     projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
     is_tensor = isinstance(x, Tensor)
     points = x if is_tensor else torch.as_tensor(np.asarray(x, dtype=float))
-    z, done = projector(points, b=b, b_eq=b_eq, lower=lower, upper=upper)
+    z, done = projector(points, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq)
     result = z if is_tensor else z.numpy()
     if not return_info:
         return result
@@ -127,11 +144,22 @@ def _checked_weights(weights: Any, P: Polyhedron) -> np.ndarray[Any, Any] | None
     if weights is None:
         return None
     values = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=float)
+    if values.shape == (P.dim, P.dim) != P.shape:
+        return _checked_matrix(values)
     if values.shape not in ((), P.shape, (P.dim,)):
-        raise ValueError(f"weights must be a number or have shape {P.shape}, got shape {values.shape}.")
+        raise ValueError(
+            f"weights must be a number, have shape {P.shape} or be a matrix {(P.dim, P.dim)}, got shape {values.shape}."
+        )
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError("weights must be positive and finite: a coordinate without weight has no nearest value.")
     return np.broadcast_to(values.reshape(-1) if values.ndim else values, (P.dim,))
+
+
+def _checked_matrix(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    symmetric = np.allclose(values, values.T, rtol=1e-12, atol=0)
+    if not symmetric or not np.isfinite(values).all() or np.linalg.eigvalsh(values)[0] <= 0:
+        raise ValueError("a matrix of weights must be symmetric and positive definite.")
+    return values
 
 
 def _has_derivatives(*values: Tensor | None) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.projection.block import Block
 from rayhull.projection.certificate import unproven_empty
+from rayhull.projection.dense_problem import DenseProblem
 from rayhull.projection.plan import Plan
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.sides import Sides
@@ -31,6 +31,7 @@ class Projected:
     solutions: list[Solution] = field(default_factory=list)
     fallback: list[Tensor] = field(default_factory=list)  # samples that a second solver answered
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
+    dense: DenseProblem | None = None  # where the rows were those of the sample
 
 
 def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
@@ -40,7 +41,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
         problem = block.problem(x, sides, done.z)
         solution = block.solver.solve(problem, None if guess is None else guess[k])
         if not solution.solved:
-            _solve_again(done, block, problem, solution, infeasible)
+            answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
         if solution.z is not None:
             block.scatter(block.to_plain(solution.z), done.z)
             solution.z = None  # not needed any more
@@ -49,32 +50,40 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
     return done
 
 
-def _solve_again(done: Projected, block: Block, problem: Problem, solution: Solution, infeasible: str) -> None:
-    """Fill in what the first solver left open, or raise with the names of the samples."""
+def answered(
+    done: Projected,
+    problem: Problem,
+    solution: Solution,
+    first: Solver,
+    fallbacks: tuple[Solver, ...],
+    count: int,
+    infeasible: str,
+) -> None:
+    """Fill in what the first solver left open, or raise with the names of the samples; ``count``: blocks in each."""
     solution.status[unproven_empty(problem, solution)] = UNSOLVED
-    tried = [block.solver.name]
-    for solver in block.fallbacks:
+    tried = [first.name]
+    for solver in fallbacks:
         left = (solution.status == UNSOLVED).nonzero()[:, 0]
         if not len(left):
             break
         tried.append(solver.name)
-        done.fallback.append(_try(solver, problem, solution, left) // block.count)
+        done.fallback.append(_try(solver, problem, solution, left) // count)
     lost = (solution.status == UNSOLVED).nonzero()[:, 0]
     if len(lost):
         worst = float(solution.residual[lost].max())
         raise UnverifiedError(
-            f"No certified nearest point for {_names(lost // block.count)}: the KKT residual is {worst:.1e} after "
+            f"No certified nearest point for {_names(lost // count)}: the KKT residual is {worst:.1e} after "
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
     empty = (solution.status == EMPTY).nonzero()[:, 0]
     if len(empty) and infeasible == "raise":
         raise EmptySetError(
-            f"No point satisfies the right-hand sides and bounds of {_names(empty // block.count)}. "
+            f"No point satisfies the right-hand sides and bounds of {_names(empty // count)}. "
             'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
         )
     if len(empty):
-        done.infeasible.append(empty // block.count)
-        _least_violation(block, problem, solution, empty)
+        done.infeasible.append(empty // count)
+        _least_violation(problem, solution, empty)
 
 
 def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> Tensor:
@@ -88,9 +97,9 @@ def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> 
     return left[better]
 
 
-def _least_violation(block: Block, problem: Problem, solution: Solution, empty: Tensor) -> None:
+def _least_violation(problem: Problem, solution: Solution, empty: Tensor) -> None:
     assert solution.z is not None
-    solution.z[empty] = least_violation.solve(problem.take(empty), LeastDistance(block.form))
+    solution.z[empty] = least_violation.solve(problem.take(empty), LeastDistance())
     solution.multipliers[empty] = torch.nan  # no multiplier exists, and no gradient flows
     solution.status[empty], solution.residual[empty] = SOLVED, torch.nan
 
@@ -127,6 +136,13 @@ class Info:
         """Which rows of A bind, (\\*, m)."""
         return self.multipliers > 0
 
+    def reshaped(self, batch: tuple[int, ...], event: tuple[int, ...]) -> Info:
+        """The same with the batch shape of x in place of one flat batch."""
+        flat = {name: getattr(self, name).reshape(batch) for name in ("residual", "steps", "fallback", "infeasible")}
+        rows = {name: getattr(self, name) for name in ("multipliers", "multipliers_eq")}
+        rows = {name: v.reshape(*batch, v.shape[1]) for name, v in rows.items()}
+        return replace(self, **flat, **rows, bound_multipliers=self.bound_multipliers.reshape(*batch, *event))
+
 
 def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: tuple[int, int]) -> Info:
     """Gather what the blocks found; ``rows``: the numbers of stated inequalities and equalities."""
@@ -148,8 +164,8 @@ def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: 
         residual=residual.reshape(batch),
         steps=steps.reshape(batch),
         solvers=tuple(block.solver.name for block in done.plan),
-        fallback=_mask(done.fallback, n, like).reshape(batch),
-        infeasible=_mask(done.infeasible, n, like).reshape(batch),
+        fallback=mask(done.fallback, n, like).reshape(batch),
+        infeasible=mask(done.infeasible, n, like).reshape(batch),
         multipliers=multipliers.reshape(*batch, rows[0]),
         multipliers_eq=multipliers_eq.reshape(*batch, rows[1]),
         bound_multipliers=bounds.reshape(*batch, *event),
@@ -163,7 +179,7 @@ def _empty_like(x: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(x.shape, np.float32 if x.dtype == torch.float32 else np.float64))
 
 
-def _mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
+def mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
     """True for the samples that are named."""
     mask = torch.zeros(n, dtype=torch.bool, device=like.device)
     for named in samples:

@@ -43,6 +43,9 @@ class DualNewton(Solver):
 
     name = "dual Newton"
 
+    def __init__(self, form: StandardForm | None = None) -> None:
+        """Nothing of the form is needed: all that counts is in the problem."""
+
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return True

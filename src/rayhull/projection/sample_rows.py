@@ -1,0 +1,151 @@
+"""Rows of the sample, or a metric that is a full matrix: dense rows (N, M, d), batched torch operations, any device.
+
+The active rows are found without derivatives. With them fixed the nearest point is a formula in all numbers of the
+problem, y − G_W^T (G_W D G_W^T)⁻¹ (G_W y − c), and autograd differentiates it as often as asked: to the rows too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rayhull.projection.dense_problem import DenseProblem
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.sides import Sides
+from rayhull.projection.solve import Info, Projected, answered, mask
+from rayhull.projection.solvers.generic import DualNewton
+from rayhull.projection.solvers.least_distance import LeastDistance
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+
+class Coordinates:
+    """Coordinates in which the metric is Euclidean: z' = √w z, or z' = L^T z for a matrix of weights L L^T."""
+
+    def __init__(self, weights: Array | None, like: Tensor) -> None:
+        w = None if weights is None else torch.tensor(weights, dtype=torch.float64, device=like.device)
+        self.root = None if w is None or w.ndim == 2 else w.sqrt()
+        self.factor = torch.linalg.cholesky(w) if w is not None and w.ndim == 2 else None
+
+    def to_standard(self, v: Tensor) -> Tensor:
+        if self.factor is not None:
+            return v @ self.factor
+        return v if self.root is None else v * self.root
+
+    def to_plain(self, v: Tensor) -> Tensor:
+        if self.factor is not None:
+            return torch.linalg.solve_triangular(self.factor.mT, v.mT, upper=True).mT
+        return v if self.root is None else v / self.root
+
+    def rows(self, A: Tensor) -> Tensor:
+        """Rows a with a·z = a'·z'. Shape: (*, M, d) → (*, M, d)."""
+        if self.factor is not None:
+            return torch.linalg.solve_triangular(self.factor, A.mT, upper=False).mT
+        return A if self.root is None else A / self.root
+
+
+class Stated:
+    """What holds for each sample: the call's numbers where it brings them, else the set's, in float64."""
+
+    def __init__(self, P: Polyhedron, sides: Sides, x: Tensor) -> None:
+        n = len(x)
+
+        def number(value: Tensor | None, stated: Array) -> Tensor:
+            own = torch.as_tensor(stated, dtype=torch.float64, device=x.device)[None] if value is None else value
+            return own.to(torch.float64).expand(n, *own.shape[1:])
+
+        self.A = number(sides.A, P.inequalities.matrix.toarray())
+        self.A_eq = number(sides.A_eq, P.equalities.matrix.toarray())
+        self.b, self.b_eq = number(sides.b, P.inequalities.rhs), number(sides.b_eq, P.equalities.rhs)
+        self.lower, self.upper = number(sides.lower, P.lower_bounds), number(sides.upper, P.upper_bounds)
+
+
+def standard_form(stated: Stated, x: Tensor, coordinates: Coordinates) -> DenseProblem:
+    """Unit rows in the metric's coordinates; a full matrix of weights turns bounds into rows."""
+    y, A, b, lower, upper = x.to(torch.float64), stated.A, stated.b, stated.lower, stated.upper
+    bounds = None
+    if coordinates.factor is not None:
+        bounds = high, low = _bounded(upper, "upper"), _bounded(lower, "lower")
+        eye = torch.eye(y.shape[1], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
+        A = torch.cat([A, eye[:, high], -eye[:, low]], 1)
+        b = torch.cat([b, upper[:, high], -lower[:, low]], 1)
+        lower, upper = torch.full_like(lower, -torch.inf), torch.full_like(upper, torch.inf)
+    else:
+        lower, upper = coordinates.to_standard(lower), coordinates.to_standard(upper)
+    G, c = coordinates.rows(torch.cat([A, stated.A_eq], 1)), torch.cat([b, stated.b_eq], 1)
+    norms = _norms(G.detach())
+    y = coordinates.to_standard(y)
+    return DenseProblem(y, G / norms[..., None], c / norms, lower, upper, A.shape[1], norms, bounds)
+
+
+def _bounded(bound: Tensor, name: str) -> Tensor:
+    finite = bound.isfinite()
+    if not torch.equal(finite.all(0), finite.any(0)):
+        raise ValueError(f"with a matrix of weights {name} must be finite for all samples or for none.")
+    return finite.all(0)
+
+
+def _norms(G: Tensor) -> Tensor:
+    """Lengths of the rows, 1 for rows of zeros, safe from overflow. Shape: (n, M)."""
+    largest = G.abs().amax(-1) if G.shape[-1] else G.new_ones(G.shape[:-1])
+    largest = torch.where(largest > 0, largest, 1.0)
+    lengths = torch.linalg.vector_norm(G / largest[..., None], dim=-1)
+    return torch.where(lengths > 0, lengths, 1.0) * largest
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # iterations that end by themselves; a program that is exported cannot hold them
+def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infeasible: str) -> tuple[Tensor, Projected]:
+    """Nearest points (n, D), and how they were found."""
+    coordinates = Coordinates(weights, x)
+    dense = standard_form(Stated(P, sides, x), x, coordinates)
+    with torch.no_grad():
+        problem, solver = dense.detached(), DualNewton()
+        solution, done = solver.solve(problem), Projected(x, (), dense=dense)
+        if not solution.solved:
+            answered(done, problem, solution, solver, (LeastDistance(),), 1, infeasible)
+    z = _with_derivative(dense, problem, solution)
+    done.problems.append(problem)
+    done.solutions.append(solution)
+    return coordinates.to_plain(z).to(x.dtype), done
+
+
+def _with_derivative(dense: DenseProblem, problem: Problem, solution: Solution) -> Tensor:
+    """The certified points, with the derivative of the formula on their faces."""
+    assert solution.z is not None
+    numbers = (dense.y, dense.G, dense.c, dense.lower, dense.upper)
+    if not any(v.requires_grad for v in numbers):
+        return solution.z
+    constant = solution.multipliers.isnan().any(1) | (problem.lower > problem.upper).any(1)  # no feasible point
+    face = dense.on_face(problem.active(solution.multipliers), problem.at_bound(solution.multipliers))
+    return solution.z + torch.where(constant[:, None], 0.0, face - face.detach())
+
+
+def info(P: Polyhedron, x: Tensor, done: Projected, weights: Array | None) -> Info:
+    """As for constant rows; bounds that were rows are bounds again. Shape of x: (n, D)."""
+    n, m, problem, solution = len(x), len(P.inequalities), done.problems[0], done.solutions[0]
+    dense = done.dense
+    assert dense is not None
+    multipliers = solution.multipliers / dense.norms
+    if dense.bounds is None:
+        v = problem.shifted(solution.multipliers)
+        bounds = Coordinates(weights, x).to_standard(v - problem.clip(v))
+    else:
+        high, low = dense.bounds
+        split = m + int(high.sum())
+        bounds = multipliers.new_zeros((n, P.dim))
+        bounds[:, high] += multipliers[:, m:split]
+        bounds[:, low] -= multipliers[:, split : dense.m]
+    return Info(
+        residual=solution.residual,
+        steps=solution.steps,
+        solvers=(DualNewton.name,),
+        fallback=mask(done.fallback, n, x),
+        infeasible=mask(done.infeasible, n, x),
+        multipliers=multipliers[:, :m],
+        multipliers_eq=multipliers[:, dense.m :],
+        bound_multipliers=bounds,
+    )
