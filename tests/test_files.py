@@ -224,6 +224,25 @@ def test_files_that_are_not_what_their_name_says_are_refused(tmp_path):
         write(tmp_path / "x.ext", rh.simplex(2))
 
 
+@pytest.mark.parametrize("suffix", [".ine", ".npz"])
+def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"set{suffix}"
+    link = tmp_path / f"link{suffix}"
+    link.symlink_to(path)
+    write(link, rh.simplex(3))
+    assert link.is_symlink()
+    before = path.read_bytes()
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, rh.simplex(4))
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"link{suffix}", f"set{suffix}"]
+
+
 def test_files_changed_at_random_are_read_as_they_are_or_refused():
     found = fuzz_files.run(seconds=2.0, seed=0)
     assert sum(found.values()) > 20

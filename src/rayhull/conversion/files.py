@@ -7,6 +7,8 @@ integers and fractions in decimal, floats among them in hexadecimal, so that not
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -66,11 +68,22 @@ def write(path: str | Path, item: Polyhedron | Generators) -> None:
             f"{path.name} cannot hold {type(item).__name__}: inequalities go to .ine, generators to .ext, both to .npz."
         )
     if path.suffix == ".npz":
-        content = _npz_content(item)
-        with path.open("wb") as file:
-            np.savez_compressed(file, **content)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **_npz_content(item))
+        _write_whole(path, buffer.getvalue())
     else:
-        path.write_text(format_cdd(item), encoding="utf-8")
+        _write_whole(path, format_cdd(item).encode())
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """All of the data or nothing: whoever stops us in between keeps the file that was there."""
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _npz_content(item: Polyhedron | Generators) -> dict[str, Any]:
