@@ -15,6 +15,7 @@ SAYS = {
     "isotonic_surface.py": "rising along both axes, in exact arithmetic: True",
     "lightning_training.py": "non-negative, at most one half, sum 1: True",
     "onnx_round_trip.py": "inside, in exact arithmetic: True",
+    "policy_in_a_polytope.py": "every action on the set is safe: True",
     "polyhedra.py": "the same set: True",
     "portfolio.py": "within the mandate: True",
     "quantiles.py": "in order everywhere, in exact arithmetic: True",

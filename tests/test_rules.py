@@ -93,7 +93,8 @@ def test_numbers_stay_exact():
     assert not rh.rules(0.1 * x + y <= 1).is_exact
     big = rh.rules((2**40 * x) * 2**40 + y <= 1)
     assert big.rows.integers[0].tolist() == [2**80, 1]
-    assert not rh.rules(0.3 * x <= 1, y <= 1).is_exact  # 1 / 0.3 would be another number: it stays a row
+    stays = rh.rules(0.3 * x <= 1, y <= 1)  # 1 / 0.3 would be another number: it stays a row
+    assert (len(stays.inequalities), stays.upper.tolist()) == (1, [np.inf, 1])
 
 
 def test_bounds_on_one_variable_take_the_tightest_and_keep_its_name():
@@ -251,6 +252,22 @@ def test_subsets_are_found_by_linear_programs(name):
     assert P.same_set(P & rh.Polyhedron(2 * P.rows.matrix.toarray(), 2 * P.rows.rhs + 1e-12, shape=P.shape))
     with pytest.raises(ValueError, match="cannot be compared"):
         P.is_subset(rh.box(0, 1, 11))
+
+
+def test_equalities_are_compared_from_both_sides():
+    line = rh.parse("x + y == 1; x >= 0; y >= 0")
+    below, above = rh.parse("x + y <= 1; x >= 0; y >= 0"), rh.parse("x + y >= 1; x >= 0; y >= 0; x <= 2; y <= 2")
+    assert line.is_subset(below)
+    assert line.is_subset(above)
+    assert not below.is_subset(line)
+    assert not above.is_subset(line)
+
+
+def test_terms_of_one_variable_are_one_term():
+    x = rh.variables("x", shape=3)
+    assert repr(x[0] + x[1] + 2 * x[0]) == "3*x[0] + x[1]"
+    assert repr(x[0] - x[0] + 1) == "1"
+    assert len((x.sum() + x.sum()).data) == 3
 
 
 def test_points_are_in_a_set():

@@ -20,8 +20,9 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
     """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of a unit row."""
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
-    known = set(_keys(P.rows)) | set(_keys(P.equality_rows))
-    return _holds(P, Q.rows, 1, known) and all(_holds(P, Q.equality_rows, sign, known) for sign in (1, -1))
+    equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
+    above = equal | set(_keys(P.rows))
+    return _holds(P, Q.rows, 1, above) and all(_holds(P, Q.equality_rows, sign, equal) for sign in (1, -1))
 
 
 def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:

@@ -1,0 +1,78 @@
+"""Faults in densities: log-determinants, inverses, the uniform law."""
+
+from tests.mutants import Mutant
+
+CONTRACT = "test_distributions.py::test_the_log_determinant_is_autograds_and_the_inverse_is_exact"
+
+MUTANTS = [
+    Mutant(
+        "distributions/block_maps.py",
+        "    return -(dim + POWER) / POWER * log_power",
+        "    return -dim / POWER * log_power",
+        (CONTRACT,),
+        "the radial log-determinant forgets the derivative along the ray",
+    ),
+    Mutant(
+        "distributions/block_maps.py",
+        "    left = inside.clamp(torch.finfo(inside.dtype).eps / 4, 1.0)",
+        "    left = inside.clamp(max=1.0)",
+        ("test_distributions.py::test_float32_near_the_boundary_stays_finite_and_right",),
+        "points on the boundary have infinite coefficients",
+    ),
+    Mutant(
+        "distributions/block_maps.py",
+        'return logsigmoid(c[..., : len(k["b"])]).sum(-1) + self.log_volume',
+        'return logsigmoid(-c[..., : len(k["b"])]).sum(-1) + self.log_volume',
+        (CONTRACT,),
+        "the log-determinant of softplus has the wrong sign inside",
+    ),
+    Mutant(
+        "distributions/block_maps.py",
+        "        return values.amax(-1).clamp_min(0.0) if",
+        "        return values.amax(-1).abs() if",
+        (CONTRACT,),
+        "the gauge of a ray of the set is not 0",
+    ),
+    Mutant(
+        "distributions/block_maps.py",
+        " + np.log(k + 1))",
+        ")",
+        (CONTRACT,),
+        "the simplex' density is off by a constant",
+    ),
+    Mutant(
+        "distributions/transform.py",
+        "torch.as_tensor(np.argsort(order))",
+        "torch.as_tensor(order)",
+        (CONTRACT,),
+        "blocks come out in their own order",
+    ),
+    Mutant(
+        "distributions/of_sample.py",
+        "        return found - self.factor.diagonal",
+        "        return found + self.factor.diagonal",
+        ("test_distributions.py::test_rows_of_the_sample_have_a_density_and_gradients",),
+        "round coordinates are counted the wrong way",
+    ),
+    Mutant(
+        "distributions/uniform.py",
+        "exponential_()",
+        "uniform_()",
+        ("test_distributions.py::test_uniform_points_are_uniform",),
+        "weights on a simplex are not uniform",
+    ),
+    Mutant(
+        "distributions/uniform.py",
+        "torch.multinomial(self.chances,",
+        "torch.multinomial(torch.ones_like(self.chances),",
+        ("test_distributions.py::test_uniform_points_are_uniform",),
+        "large and small simplices are drawn alike",
+    ),
+    Mutant(
+        "distributions/on_polyhedron.py",
+        "return self.base_dist.entropy() + self",
+        "return self.base_dist.entropy() - self",
+        ("test_distributions.py::test_the_entropy_is_that_of_the_samples",),
+        "the entropy has the log-determinant's sign wrong",
+    ),
+]
