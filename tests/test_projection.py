@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,6 +61,7 @@ def test_an_answer_is_inside_and_certified_at_every_scale(P: rh.Polyhedron, scal
     assert certify(P, x, z) is None
     assert info.residual.max() <= 1e-10
     assert not info.infeasible.any()
+    assert not info.fallback.any()
 
 
 @every_set
@@ -92,6 +96,10 @@ def test_a_point_inside_stays_and_passes_its_gradient_on(P: rh.Polyhedron) -> No
     z = rh.project(P, points(P)).detach().requires_grad_()
     again = rh.project(P, z)
     torch.testing.assert_close(again, z, atol=1e-13, rtol=1e-13)
+    box = rh.box(-1, 1, P.shape)
+    inside = (0.5 * torch.rand(4, *P.shape, dtype=torch.float64)).requires_grad_()
+    grad = torch.randn(4, *P.shape, dtype=torch.float64)
+    assert torch.equal(torch.autograd.grad(rh.project(box, inside), inside, grad)[0], grad)
 
 
 @every_set
@@ -134,6 +142,26 @@ def test_torch_compile_goes_around_it_without_a_break() -> None:
     got = torch.autograd.grad(z.sum(), (x, b))
     for a, e in zip(got, torch.autograd.grad(2 * module(x, b=b).sum(), (x, b)), strict=True):
         torch.testing.assert_close(a, e)
+
+
+def test_an_exported_program_runs_in_another_process(tmp_path: Path) -> None:
+    module, x = rh.Projection(rh.convex(5) & rh.box(-1, 1), weights=[1.0, 2, 3, 4, 5]), torch.randn(3, 5)
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n")},))
+    torch.export.save(program, tmp_path / "program.pt2")
+    torch.save((x, module(x)), tmp_path / "points.pt")
+    code = (
+        "import sys, torch, rayhull.nn.projection\n"
+        "x, z = torch.load(sys.argv[2])\n"
+        "run = torch.export.load(sys.argv[1]).module()\n"
+        "assert torch.equal(run(x), z) and run(x[:2]).shape == (2, 5)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "program.pt2", tmp_path / "points.pt"], check=True)
+
+
+def test_a_second_call_of_project_takes_the_plan_of_the_first() -> None:
+    P = rh.convex(6)
+    assert plan(P) is plan(P)
+    assert plan(P, solver="dual") is not plan(P)
 
 
 # -- known answers -------------------------------------------------------------------------------------------------

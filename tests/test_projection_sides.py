@@ -86,3 +86,13 @@ def test_contradictory_sides_name_their_samples_or_give_the_least_violation() ->
         rh.project(rh.simplex(2), x, lower=0.8)
     with pytest.raises(EmptySetError, match="sample 0"):
         rh.project(rh.box(-1, 1, 2), x[:1], lower=2.0)
+
+
+def test_a_single_contradictory_sample_is_named_like_one_of_many() -> None:
+    P, x = rh.Polyhedron([[1, 1], [-1, -1]], [1, 1]), torch.tensor([[3.0, 0.0]]).double()
+    b = torch.tensor([[-1.0, -1.0]]).double()
+    with pytest.raises(EmptySetError, match="sample 0"):
+        rh.project(P, x, b=b)
+    z, info = rh.project(P, x, b=b, infeasible="least", return_info=True)
+    assert info.infeasible.tolist() == [True]
+    torch.testing.assert_close(z, torch.tensor([[1.5, -1.5]]).double(), atol=1e-5, rtol=0)
