@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.report.collect import Group
-from experiments.report.style import as_png, colour, line_style, pyplot, show_image
+from experiments.report.style import as_png, colour, full_name, line_style, pyplot, show_image
 
 
 def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | None = None) -> bytes:
@@ -71,9 +71,9 @@ def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
 
 def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
     """For each entry one mosaic of side x side pictures, in full lines. Shape of each: (at least side², h, w)."""
-    wide = columns(len(images))
+    wide, tall = columns(len(images)), max(name.count("\n") + 1 for name in images)  # lines of the titles
     high = -(-len(images) // wide)
-    figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, 3.9 * high), squeeze=False)
+    figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, (3.7 + 0.25 * tall) * high), squeeze=False)
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
     for axes, (name, pictures) in zip(grid.flat, images.items(), strict=False):
@@ -110,10 +110,16 @@ def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
             whisker = [[middle - low], [high - middle]]
             axes.errorbar(middle, place, xerr=whisker, fmt="o", color=colour(row["method"]), capsize=3)
             axes.text(high * 1.15, place, f"{middle:.3g} s", va="center", fontsize=8)
-        axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
+        axes.set_yticks(range(len(rows)), [_spelt(row) for row in reversed(rows)])
         axes.set_xscale("log")
         axes.set_xlim(right=axes.get_xlim()[1] * 4)
         axes.set_xlabel("seconds for all samples")
         axes.set_title(title)
         axes.grid(axis="y", visible=False)
     return as_png(figure)
+
+
+def _spelt(row: dict[str, Any]) -> str:
+    """The label of a timed case with its method's full name; what comes after it on a line of its own."""
+    method = row["method"]
+    return str(row["label"]).replace(method, full_name(method), 1).replace(", ", ",\n")
