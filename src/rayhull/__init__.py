@@ -24,14 +24,17 @@ if TYPE_CHECKING:
         RayhullError,
         UnverifiedError,
     )
+    from rayhull.nn.compare import compare
     from rayhull.nn.constrained import Constrained
     from rayhull.nn.heads import constrain
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import ProjectedInEval, Projection
+    from rayhull.nn.schedule import FreeStart
     from rayhull.projection import project
     from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
+    from rayhull.sets.base_point import scale_from
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.cvxpy import from_cvxpy
     from rayhull.sets.expressions import variables
@@ -69,6 +72,9 @@ _HOME = {
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
     "nn.constrained": ["Constrained"],
+    "nn.compare": ["compare"],
+    "nn.schedule": ["FreeStart"],
+    "sets.base_point": ["scale_from"],
     "nn.heads": ["constrain"],
     "nn.map_into": ["MapInto"],
     "nn.parametrization": ["Parametrization"],
@@ -90,6 +96,7 @@ __all__ = [
     "Constrained",
     "EmptySetError",
     "FileFormatError",
+    "FreeStart",
     "Generators",
     "MapInto",
     "MissingExtraError",
@@ -104,6 +111,7 @@ __all__ = [
     "box",
     "capped_simplex",
     "checkerboard",
+    "compare",
     "concave",
     "conserves",
     "constrain",
@@ -127,6 +135,7 @@ __all__ = [
     "read",
     "reconciled",
     "rules",
+    "scale_from",
     "simplex",
     "sum_to",
     "unimodal",

@@ -9,7 +9,9 @@ same set gives the same way.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import BudgetExceededError
+from rayhull.maps.conic import without
 from rayhull.nn.closed_forms import one_row, partial_order
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
@@ -88,18 +91,18 @@ def _measured(P: Polyhedron, options: Options) -> Choice:
     view = inside(P, options)
     trial = Trial.of(P, view.base, coordinates_at(P, view, options.scale))
     wide, found = replace(options, factory=WIDE), {}
-    for name, build in candidates(options).items():
-        found[name] = trial.amplification(P, build(P, wide))
+    for name, build in candidates().items():
+        found[name] = trial.amplification(partial(mapped, P, build(P, wide)))
         if found[name] <= GOOD:
             break
     best = min(found, key=lambda name: found[name] if found[name] > GOOD else 0.0)
     figures = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
     if found[best] <= GOOD:
-        return replace(candidates(options)[best](P, options), reason=f"error over the nearest point's: {figures}")
+        return replace(candidates()[best](P, options), reason=f"error over the nearest point's: {figures}")
     return projection(P, options, f"no cheaper way is near the nearest point: {figures}")
 
 
-def candidates(options: Options) -> dict[str, Way]:
+def candidates() -> dict[str, Way]:
     """The ways that are compared, cheapest first."""
 
     def steps(k: int, round_metric: bool) -> Way:
@@ -131,11 +134,9 @@ class Trial:
         nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(POINTS, -1)
         return cls(points, noisy, _rms(nearest - points))
 
-    def amplification(self, P: Polyhedron, way: Choice) -> float:
-        """The error of the way over that of the nearest point; 1 is as good."""
-        if not self.nearest:
-            return 1.0
-        return _rms(mapped(P, way, self.noisy) - self.points) / self.nearest
+    def amplification(self, into: Callable[[Tensor], Tensor]) -> float:
+        """The error of a map over that of the nearest point; 1 is as good."""
+        return _rms(into(self.noisy) - self.points) / self.nearest if self.nearest else 1.0
 
 
 def _rms(difference: Tensor) -> float:
@@ -144,11 +145,11 @@ def _rms(difference: Tensor) -> float:
 
 @torch.no_grad()
 def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
-    """Where a way (the identity inside) takes points of the block. Shape: (n, d) → (n, d)"""
-    base = torch.zeros(P.dim, dtype=torch.float64) if way.view is None else torch.as_tensor(way.view.base)
-    sides, how = Sides(), How(torch.float64)
-    y = way.direction(way.direction.coefficients_of(points - base), sides)
+    """Where a shrink, with or without steps before it, takes points of the block. Shape: (n, d) → (n, d)"""
+    assert way.view is not None
+    base, sides = torch.as_tensor(way.view.base), Sides()
+    y = without(points - base, torch.as_tensor(way.view.equal))
     for step in way.approach:
         y = step(y, base, sides)
-    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, how)
+    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, How(torch.float64))
     return base + (y if scale is None else y * scale.unsqueeze(-1))

@@ -45,6 +45,7 @@ class Constrained(nn.Module):
     """
 
     map: MapInto
+    free_share = 0.0  # while training, the share of the free point: see rayhull.FreeStart
 
     def __init__(
         self,
@@ -163,7 +164,10 @@ class Constrained(nn.Module):
         coefficients = self._coefficients(features)
         if self.strict:  # finite features may overflow in the Linear; what is not finite itself comes out as NaN
             coefficients = coefficients.nan_to_num(0.0) + self._not_finite(features).to(coefficients.dtype)
-        return self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper)
+        x: Tensor = self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper)
+        if self.free_share and self.training:
+            x = torch.lerp(x, self.map.point_of(coefficients), self.free_share)
+        return x
 
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:

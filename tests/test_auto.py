@@ -1,0 +1,171 @@
+"""``method="auto"``: which way it takes, that it is the same every time, and where outputs start."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.nn.auto import GOOD, WIDE, Trial, mapped
+from rayhull.nn.base_point import seen_from_inside
+from rayhull.nn.coordinates import coordinates_at
+from rayhull.nn.way import Options
+from rayhull.nn.ways import approach, shrink
+from rayhull.sets.base_point import base_point
+from tests.zoo import ZOO
+
+
+def thin() -> rh.Polyhedron:
+    W = np.random.default_rng(12).standard_normal((5, 30))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    return rh.Polyhedron(np.vstack([W, -W]), np.full(10, 5e-4), lower=-1, upper=1)
+
+
+def portfolio() -> rh.Polyhedron:
+    sectors = np.kron(np.eye(5), np.ones((1, 10)))
+    return rh.Polyhedron(sectors, np.full(5, 0.3), A_eq=np.ones((1, 50)), b_eq=[1.0], lower=0, upper=0.1)
+
+
+WAYS = {
+    "chain": (lambda: rh.monotone(9), "order", "own increments"),
+    "chain in a box": (lambda: rh.monotone(9) & rh.box(0, 1), "order", "own increments"),
+    "grid": (lambda: rh.ordered(None, (5, 4)) & rh.box(0, 1), "order", "least majorant"),
+    "simplex": (lambda: rh.simplex(30), "vertices", "30 vertices"),
+    "tiles in a box": (lambda: rh.checkerboard((8, 8), (2, 2)) & rh.box(-1, 1), "shift", "clipped shift"),
+    "interval": (lambda: rh.box(-1, 1, 3), "shrink", "clamp"),
+    "convex curve": (lambda: rh.convex(50), "rays", "a coefficient for each slack"),
+    "orthogonal rows": (lambda: rh.nonnegative(4), "rays", "nearly orthogonal"),
+    "sectors": (portfolio, "approach", "5 dual steps 1.0"),
+    "thin": (thin, "approach", "round dual steps 1.0"),
+    "two shapes": (lambda: rh.convex(30) & rh.lipschitz(30, 0.1), "projection", "no cheaper way"),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_auto_takes_the_way_that_learns(name: str) -> None:
+    make, method, reason = WAYS[name]
+    found = [rh.MapInto(make()) for _ in range(2)]
+    assert found[0].blocks()[0].method == method
+    assert reason in found[0].describe()
+    assert found[0].describe() == found[1].describe()
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("method", ["auto", "shrink", "approach", "projection"])
+def test_outputs_start_around_the_base_point_at_the_scale_of_the_set(name: str, method: str) -> None:
+    P = ZOO[name]()
+    layer = rh.Constrained(64, P, method=method)
+    torch.manual_seed(0)
+    x = layer(torch.randn(512, 64)).detach().double().reshape(512, -1).numpy()
+    base = base_point(P)
+    loose = np.flatnonzero(~P.centre.implicit)
+    slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ base
+    moved = np.abs((x - base) @ P.rows.matrix[loose].T) / slack if len(loose) else np.zeros((1, 1))
+    spread = (x - base).std()
+    assert 0 < spread < 3 * max(1.0, float(np.abs(base).max()))
+    assert np.median(moved) < 3  # rows change by about their slack, not by many times as much
+    if len(loose):
+        assert moved.mean() > 0.05
+
+
+def test_points_of_the_set_leave_nearest_points_and_other_maps_an_error() -> None:
+    P = portfolio()
+    view = seen_from_inside(P, base_point(P))
+    trial = Trial.of(P, view.base, coordinates_at(P, view, 1.0))
+    assert bool(P.contains(trial.points, atol=1e-9).all())
+    active = (trial.points < 1e-9) | (trial.points > 0.1 - 1e-9)
+    assert 0.2 < float(active.double().mean()) < 0.95  # faces, not only the inside
+    options = Options(approach=40, factory=WIDE)
+    assert trial.amplification(lambda u: rh.project(P, u)) == pytest.approx(1.0)
+    assert trial.amplification(lambda u: mapped(P, approach(P, options), u)) < GOOD
+    assert trial.amplification(lambda u: mapped(P, shrink(P, options), u)) > 2
+
+
+def test_auto_is_quick() -> None:
+    rng = np.random.default_rng(0)
+    rh.MapInto(rh.Polyhedron(rng.standard_normal((20, 10)), 1.0))  # what is loaded once
+    P = rh.Polyhedron(rng.standard_normal((100, 200)) / 15, np.ones(100), lower=-1, upper=1)
+    P.centre  # noqa: B018  (stating a set and finding its centre is not the choice)
+    begun = time.process_time()
+    rh.MapInto(P)
+    assert time.process_time() - begun < 1.5
+
+
+@pytest.mark.parametrize("steps", [0, 3, 20])
+def test_the_user_chooses_the_number_of_dual_steps(steps: int) -> None:
+    P = portfolio()
+    layer = rh.Constrained(8, P, approach=steps)
+    assert layer.map.blocks()[0].approach[0].steps == steps
+    assert bool(P.contains(layer(10 * torch.randn(64, 8))).all())
+    layer.strict = True
+    x = layer(10 * torch.randn(64, 8))
+    inequalities = rh.Polyhedron(P.A, P.b, lower=P.lower, upper=P.upper)
+    assert bool(inequalities.contains_exactly(x).all())
+
+
+def test_more_dual_steps_come_nearer() -> None:
+    P = portfolio()
+    nearest = rh.MapInto(P, method="projection", dtype=torch.float64)
+    u = 0.02 + 0.1 * torch.randn(64, 50, dtype=torch.float64)
+    apart = []
+    for steps in (0, 5, 20):
+        into = rh.MapInto(P, approach=steps, dtype=torch.float64)
+        apart.append(float((into(into.coefficients_of(u)) - nearest(nearest.coefficients_of(u))).square().mean()))
+    assert apart[2] < 0.5 * apart[1] < 0.25 * apart[0]
+
+
+def test_the_user_gives_the_base_point_and_the_scale() -> None:
+    base = np.array([0.2, 0.3])
+    P = rh.Polyhedron([[1, 1]], 1, lower=0)
+    into = rh.MapInto(P, method="shrink", base=base)
+    assert np.allclose(into(torch.zeros(1, 2)).numpy(), base)
+    with pytest.raises(ValueError, match="strictly inside"):
+        rh.MapInto(P, method="shrink", base=np.array([0.5, 0.5]))
+    with pytest.raises(ValueError, match="shape"):
+        rh.MapInto(P, method="shrink", base=np.zeros(3))
+    large = rh.Constrained(16, rh.convex(20), scale=rh.scale_from(np.full((3, 20), 100.0)))
+    x = large(torch.randn(256, 16))
+    assert 30 < float(x.detach().square().mean().sqrt()) < 500
+
+
+def test_quantiles_have_no_ties_after_training() -> None:
+    torch.manual_seed(0)
+    layer = rh.Constrained(4, rh.monotone(9))
+    optimiser = torch.optim.Adam(layer.parameters(), 0.05)
+    levels = torch.arange(1, 10) / 10
+    for _ in range(200):
+        h, y = torch.randn(64, 4), torch.randn(64, 1)
+        error = y - layer(h)
+        optimiser.zero_grad()
+        torch.maximum(levels * error, (levels - 1) * error).mean().backward()
+        optimiser.step()
+    assert bool((layer(torch.randn(256, 4)).diff(dim=-1) > 0).all())
+
+
+def test_all_ways_can_be_compared() -> None:
+    table = rh.compare(portfolio())
+    rows = {row.method: row for row in table}
+    assert rows["projection"].error == pytest.approx(1.0)
+    assert rows["shrink"].error > 2 > rows["approach"].error
+    assert rows["order"].microseconds is None
+    assert rows["auto"].strict
+    assert len(repr(table).splitlines()) == 9
+
+
+def test_a_free_start_closes_and_never_reaches_evaluation() -> None:
+    P = portfolio()
+    layer = rh.Constrained(8, P)
+    schedule = rh.FreeStart(layer, steps=4)
+    h = 10 * torch.randn(64, 8)
+    violations = []
+    for _ in range(5):
+        violations.append(float(P.violation(layer.train()(h).detach()).max()))
+        assert bool(P.contains(layer.eval()(h)).all())
+        schedule.step()
+    assert violations[0] > violations[2] > 0
+    assert violations[4] < 1e-6
+    with pytest.raises(ValueError, match="identity"):
+        rh.FreeStart(rh.Constrained(8, rh.simplex(4)), steps=4)
