@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rayhull.sets.base_point import scale_from
     from rayhull.sets.combining import intersection, product
     from rayhull.sets.cvxpy import from_cvxpy
-    from rayhull.sets.expressions import variables
     from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.ready_made import (
@@ -57,12 +56,13 @@ if TYPE_CHECKING:
         windows,
     )
     from rayhull.sets.rules import rules
+    from rayhull.sets.variables import variables
 
 _HOME = {
     "nn.projection": ["Projection", "ProjectedInEval"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
-    "sets.expressions": ["variables"],
+    "sets.variables": ["variables"],
     "sets.cvxpy": ["from_cvxpy"],
     "sets.rules": ["rules"],
     "sets.parsing": ["parse"],

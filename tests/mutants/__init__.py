@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("exact", "sets", "conversion", "maps", "projection", "nn", "core")
+ROOMS = ("exact", "sets", "conversion", "maps", "projection", "nn", "distributions", "core")
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.errors import MissingExtraError
-from rayhull.sets.expressions import Expression, expression, variables
+from rayhull.sets.expressions import Expression, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rule import Rule
 from rayhull.sets.rules import rules
+from rayhull.sets.variables import variables
 
 SIGNS = {"Inequality": "<=", "NonPos": "<=", "NonNeg": ">=", "Equality": "==", "Zero": "=="}
 

@@ -7,7 +7,6 @@ Integers and fractions stay exact.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,12 +16,9 @@ import numpy as np
 
 from rayhull.exact.mixed import add, grouped_sums, multiply, reciprocals
 from rayhull.exact.numbers import Array, joined
-from rayhull.sets.coordinates import refuse_twice
-from rayhull.sets.reading import Shape, as_array, as_shape
+from rayhull.sets.reading import as_array
 from rayhull.sets.rule import Rule
 from rayhull.sets.wording import affine_text
-
-_next_column = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,41 +38,6 @@ class Variable:
         if not self.shape:
             return self.name
         return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(place, self.shape))}]"
-
-
-def variables(*names: str, shape: Shape | None = None) -> Any:
-    """Variables to write rules in: one for each name, scalars or arrays of the given shape.
-
-    They add, subtract, scale, index, slice, broadcast, and have ``sum``, ``mean``, ``diff`` and ``A @ x``, as NumPy
-    arrays do; comparisons with ``<=``, ``>=`` and ``==`` make rules for :func:`rayhull.rules`.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> coal, gas, wind = rh.variables("coal", "gas", "wind")
-        >>> coal + 2 * gas <= 100 - wind
-        coal + 2*gas <= -wind + 100
-        >>> x = rh.variables("x", shape=(2, 3))
-        >>> x.sum(axis=0) == [1, 2, 3]
-        x[0, 0] + x[1, 0] == 1
-        x[0, 1] + x[1, 1] == 2
-        x[0, 2] + x[1, 2] == 3
-    """
-    if not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ValueError(f'variables needs one name or more, such as variables("coal", "gas"), got {names!r}.')
-    refuse_twice(names)
-    event = () if shape is None else as_shape(shape)
-    made = tuple(_variable(name, event) for name in names)
-    return made[0] if len(made) == 1 else made
-
-
-def _variable(name: str, shape: tuple[int, ...]) -> Expression:
-    size = math.prod(shape)
-    start = next(_next_column)
-    for _ in range(size - 1):
-        next(_next_column)
-    columns = np.arange(start, start + size)
-    zero, one = np.zeros(size, np.int64), np.ones(size, np.int64)
-    return Expression(shape, np.arange(size + 1), columns, one, zero, (Variable(name, shape, start),))
 
 
 class Expression:

@@ -17,11 +17,12 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from rayhull.exact.mixed import whole
-from rayhull.sets.expressions import Expression, expression, variables
+from rayhull.sets.expressions import Expression, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape
 from rayhull.sets.rule import Rule
 from rayhull.sets.rules import rules
+from rayhull.sets.variables import variables
 
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
 DEEPEST = 100  # parentheses inside parentheses
