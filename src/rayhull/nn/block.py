@@ -95,6 +95,11 @@ class BlockMap(Constants):
         x = self.closing.finish(x, how)
         return (x * self.sign.to(how.dtype) if self.mirrored else x).flatten(-2)
 
+    def coordinates_of(self, c: Tensor) -> Tensor:
+        """The direction that c stands for with nothing imposed, in the set's own coordinates. Shape: as ``point_of``"""
+        own = c.reshape(*c.shape[:-1], self.count, self.size)
+        return ((self.direction.free(own) if self.direction.identity_inside else own) * self.sign).flatten(-2)
+
     def point_of(self, c: Tensor) -> Tensor:
         """The point that c stands for with nothing imposed. Shape: (\\*, count · n) → (\\*, count · n)"""
         y = self.direction.free(c.reshape(*c.shape[:-1], self.count, self.size))

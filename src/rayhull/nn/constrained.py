@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +25,7 @@ class Constrained(nn.Module):
         in_features: size of each input sample.
         P: the set.
         batch_norm: a BatchNorm of the features in front, as in the paper.
-        method, nonnegative, weights, smooth, strict, max_generators, approach, base, scale: as for
+        method, nonnegative, weights, smooth, strict, max_generators, approach, base, scale, varies, infeasible: as for
             :class:`rayhull.MapInto`.
         device, dtype: where and in what precision parameters and geometry are made.
 
@@ -62,6 +62,8 @@ class Constrained(nn.Module):
         approach: int | None = None,
         base: Any = None,
         scale: float = 1.0,
+        varies: Mapping[str, tuple[Any, Any]] | None = None,
+        infeasible: str = "raise",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -77,6 +79,8 @@ class Constrained(nn.Module):
             approach=approach,
             base=base,
             scale=scale,
+            varies=varies,
+            infeasible=infeasible,
             device=device,
             dtype=dtype,
         )
@@ -159,12 +163,15 @@ class Constrained(nn.Module):
         b_eq: Tensor | None = None,
         lower: Tensor | None = None,
         upper: Tensor | None = None,
+        A: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        base: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
         coefficients = self._coefficients(features)
         if self.strict:  # finite features may overflow in the Linear; what is not finite itself comes out as NaN
             coefficients = coefficients.nan_to_num(0.0) + self._not_finite(features).to(coefficients.dtype)
-        x: Tensor = self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper)
+        x: Tensor = self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq, base=base)
         if self.free_share and self.training:
             x = torch.lerp(x, self.map.point_of(coefficients), self.free_share)
         return x

@@ -244,7 +244,7 @@ class NearestPoint(Direction):
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         known = c.isfinite().all(-1, keepdim=True)
         free = self.free(torch.where(known, c, torch.zeros_like(c)))
-        x: Tensor = self.nearest(free, **sides._asdict())
+        x: Tensor = self.nearest(free, **{name: getattr(sides, name) for name in sides.given})
         return torch.where(known, x, torch.full_like(x, torch.nan))
 
     def free(self, c: Tensor) -> Tensor:

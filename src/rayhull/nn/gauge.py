@@ -180,11 +180,15 @@ def _divided(matrix: sp.csr_array, slack: Array) -> sp.csr_array:
     return sp.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
+class NoSlackError(ValueError):
+    """Sides of the sample that the base point of the set as it was stated does not meet."""
+
+
 def positive(slack: Tensor) -> Tensor:
     """The slack; an error, or NaN in a compiled graph, where there is none."""
     outside = ~(slack > 0)
     if not torch.compiler.is_compiling() and bool(outside.any()):
-        raise ValueError(
+        raise NoSlackError(
             f"{int(outside.sum())} right-hand sides leave no slack at the base point of the set as it was stated: "
             "state the set with its tightest right-hand sides, so that its centre is inside for every sample."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +19,8 @@ from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.event_order import ToEventOrder
+from rayhull.nn.following import Following, Kind, base_rule_or_none
+from rayhull.nn.gauge import NoSlackError
 from rayhull.nn.sides import Sides
 from rayhull.nn.way import Choice, Options
 from rayhull.sets.rows import Array
@@ -46,6 +48,9 @@ class MapInto(Constants, OfSet):
         approach: the number of dual steps towards the nearest point before the shrink; chosen by the set if None.
         base: a point strictly inside (event shape) that maps start from; a well-centred one by default.
         scale: the size of the data, for sets that are unbounded: ``rayhull.scale_from(targets)`` works it out.
+        varies: ranges of sides that come with the call, {"b_eq": (low, high), ...}: a base point for every value of
+            them is worked out and proven here (:func:`rayhull.sets.base_rule.base_rule`), phase 1 is spared.
+        infeasible: for samples whose own set is empty: "raise", "least" (the point of least violation) or "nan".
         device, dtype: where and in what precision the geometry is made.
 
     Attributes:
@@ -81,13 +86,19 @@ class MapInto(Constants, OfSet):
         approach: int | None = None,
         base: Any = None,
         scale: float = 1.0,
+        varies: Mapping[str, tuple[Any, Any]] | None = None,
+        infeasible: str = "raise",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(Factory(device, dtype))
         need_set(P)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
+        self.varies, self.infeasible, self.approach = varies, infeasible, approach
+        self.rule = None if varies is None else base_rule_or_none(P, varies)
+        self.following: Following | None = None
         self._strict = False
+        method = "shrink" if varies is not None and method == "auto" else method
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
         kinds, base = P.mirrored_groups, _flat_base(P, base)
         options = [replace(chosen, base=None if base is None else _base_of(base, kind)) for kind in kinds]
@@ -132,15 +143,26 @@ class MapInto(Constants, OfSet):
         b_eq: Tensor | None = None,
         lower: Tensor | None = None,
         upper: Tensor | None = None,
+        A: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        base: Tensor | None = None,
     ) -> Tensor:
-        """A point of the set; what is given beside c replaces what was stated, sample by sample.
+        """A point of the set; what is given beside c replaces what was stated, one for all samples or one for each.
 
-        Shape: b (\\*, m), b_eq (\\*, m_eq), lower and upper (\\*, event shape)
+        Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper and base (\\*, event shape), A (\\*, m, d),
+            A_eq (\\*, m_eq, d)
         """
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        sides, how = self._checked(Sides(b, b_eq, lower, upper)), How(c.dtype, self.shrinking, self.smooth)
-        points = self._points(self._strictly(c) if self.strict else c, sides, how)
+        sides, how = Sides(b, b_eq, lower, upper, A, A_eq, base), How(c.dtype, self.shrinking, self.smooth)
+        if sides.given:
+            sides = sides.checked(self.polyhedron)
+            if not self._constant_base(sides):
+                return self._followed(c, sides, how)
+        try:
+            points = self._points(self._strictly(c) if self.strict else c, sides, how)
+        except NoSlackError:
+            return self._followed(c, sides, how)
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
 
     def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
@@ -150,17 +172,41 @@ class MapInto(Constants, OfSet):
     def _split(self, c: Tensor) -> tuple[Tensor, ...]:
         return torch.split(c, [part.coefficients for part in self.blocks()], -1)
 
-    def _checked(self, sides: Sides) -> Sides:
-        """Sides with flat bounds; a refusal where the way in cannot follow them."""
-        if not sides.given:
-            return sides
-        sides = sides.checked(self.polyhedron)
-        if self.strict:
-            raise ValueError("strict=True bounds its errors for the right-hand sides of the set: use strict=False.")
-        for name in sides.given:
-            if not all(part.follows(name) for part in self.blocks()):
-                raise ValueError(f"{name} is met by {self.extra_repr()}, which fixes it: use method='shrink'.")
-        return sides
+    def _constant_base(self, sides: Sides) -> bool:
+        """Whether the blocks follow the sides from the base point of the set as it was stated."""
+        if self.strict or self.varies is not None or {"A", "A_eq", "base"} & set(sides.given):
+            return False
+        return all(part.follows(name) for part in self.blocks() for name in sides.given)
+
+    def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
+        """Points of sets that follow the sample, block by block no longer."""
+        if self.coefficients != self.polyhedron.dim:
+            raise ValueError(
+                f"{', '.join(sides.given)} of the sample need a way in with one coefficient for each coordinate, and "
+                f"this is {self.extra_repr()}: use method='shrink' or 'projection'."
+            )
+        if self.following is None:
+            self.following = Following(self.polyhedron, self.rule, self.infeasible, self.approach, self.factory)
+            self.following.widen(self.strict)
+        own, kind = self._free(finite(c) if self.strict else c), self._kind()
+        batch = sides.batch(tuple(own.shape[:-1]))
+        flat = own.expand(*batch, -1).reshape(-1, own.shape[-1])
+        x: Tensor = self.following(flat, sides.spread(batch, own.dtype), how, kind)
+        return x.reshape(*batch, *self.polyhedron.shape)
+
+    def _kind(self) -> Kind:
+        """What the coefficients of a set that follows the sample stand for."""
+        points = self.identity_inside and any(part.view is None for part in self.blocks())
+        nearest = all(part.method in ("projection", "free") for part in self.blocks())
+        return Kind(points, nearest and points, self.strict)
+
+    def _free(self, c: Tensor) -> Tensor:
+        """What c stands for with nothing imposed, points or directions, flat in event order. Shape: (\\*, d)"""
+        points = self._kind().points
+        parts = zip(self.blocks(), self._split(c), strict=True)
+        own = [part.point_of(v) if points else part.coordinates_of(v) for part, v in parts]
+        free = self.to_event_order(torch.cat(own, -1))
+        return free.flatten(free.ndim - len(self.polyhedron.shape))
 
     def _strictly(self, c: Tensor) -> Tensor:
         self._check(c.dtype)

@@ -1,0 +1,96 @@
+r"""Rows that each sample brings: products, dual steps, the gauge and a proof by rounding errors. Tensor programs.
+
+Rows are G (m, k), the same for all samples, or (n, m, k); right-hand sides c (n, m); points w (n, k).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rayhull.maps.approach import momenta
+from rayhull.maps.strict import gamma
+
+
+def times(rows: Tensor, w: Tensor) -> Tensor:
+    """g_i·w for every row. Shape: (m, k) or (n, m, k), (n, k) → (n, m)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import times
+        >>> times(torch.tensor([[[1.0, 1.0]], [[1.0, -1.0]]]), torch.tensor([[2.0, 3.0], [2.0, 3.0]]))
+        tensor([[ 5.],
+                [-1.]])
+    """
+    return w @ rows.mT if rows.ndim == 2 else (rows @ w.unsqueeze(-1)).squeeze(-1)
+
+
+def combined(rows: Tensor, weights: Tensor) -> Tensor:
+    """Σ v_i g_i. Shape: (m, k) or (n, m, k), (n, m) → (n, k)"""
+    return weights @ rows if rows.ndim == 2 else (weights.unsqueeze(-2) @ rows).squeeze(-2)
+
+
+def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
+    """w moved by accelerated dual steps towards {G w <= c}; right-hand sides may be infinite.
+
+    The step is 1 / max_i Σ_j |g_i·g_j|, which is at most 1 / ‖G‖₂².
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import approach_rows
+        >>> approach_rows(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0]]), steps=1)
+        tensor([[ 1.5000, -0.5000]])
+    """
+    if not steps or not rhs.shape[-1]:
+        return w
+    step = (rows @ rows.mT).abs().sum(-1).amax(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()
+    last = ahead = torch.zeros_like(rhs)
+    for momentum in momenta(steps):
+        over = times(rows, w - combined(rows, ahead)) - rhs
+        new = torch.relu(ahead + step * over)
+        ahead, last = torch.lerp(last, new, 1 + momentum), new
+    return w - combined(rows, last)
+
+
+def onto_independent_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    r"""u - A^+ relu(A u - b) by one Cholesky factor for each sample, and whether its rows were independent.
+
+    Rows that u meets stay as they are, the others are met with equality: the identity inside the set. It needs no base
+    point and no solver.
+
+    Shape: u (n, d), rows (n, m, d), rhs (n, m) → (n, d), (n,)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import onto_independent_rows
+        >>> A, b = torch.tensor([[[1.0, 1.0]]]), torch.tensor([[1.0]])
+        >>> onto_independent_rows(torch.tensor([[2.0, 0.0]]), A, b)
+        (tensor([[ 1.5000, -0.5000]]), tensor([True]))
+    """
+    norms = rows.norm(dim=-1).clamp_min(torch.finfo(u.dtype).tiny)
+    unit, over = rows / norms.unsqueeze(-1), torch.relu(times(rows, u) - rhs) / norms
+    factor, info = torch.linalg.cholesky_ex(unit @ unit.mT)
+    worst = factor.diagonal(dim1=-2, dim2=-1).amin(-1)  # 0 where a row depends on those before it
+    independent = (info == 0) & (worst > torch.finfo(u.dtype).eps ** 0.5)
+    safe = torch.where(independent[:, None, None], factor, torch.eye(factor.shape[-1], dtype=u.dtype, device=u.device))
+    return u - combined(unit, torch.cholesky_solve(over.unsqueeze(-1), safe).squeeze(-1)), independent
+
+
+def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
+    """Whether G x <= c holds in rational arithmetic, as far as float64 can prove it. Shape: x (n, d) → (n,)
+
+    A product of d terms is off by at most γ_d Σ|g_j x_j|, whatever its order. A row of one entry ±1 is compared as it
+    is: nothing is rounded.
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import proven
+        >>> G, c = torch.tensor([[0.5, 0.25]]), torch.tensor([[0.75]])
+        >>> proven(torch.tensor([[0.9, 0.9], [1.0, 1.0], [2.0, 0.0]]), G, c).tolist()        # 1, 1 is a tie
+        [True, False, False]
+    """
+    x, rows, rhs = x.double(), rows.double(), rhs.double()
+    error = gamma(x.shape[-1]) * (times(rows.abs(), x.abs()) + rhs.abs().nan_to_num(posinf=0.0))
+    single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
+    error = torch.where(single, torch.zeros_like(error), error)
+    return (times(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)

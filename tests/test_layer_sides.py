@@ -1,0 +1,167 @@
+"""Sets that follow the sample: every side, in every way that can, inside for each sample and by its own numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from tests.zoo import ZOO
+
+DTYPES = (torch.float32, torch.float64)
+
+
+def dispatch() -> rh.Polyhedron:
+    """Three plants meet a demand within their limits; the first yields at most twice the second."""
+    return rh.Polyhedron([[1, -2, 0]], 0, A_eq=[[1, 1, 1]], b_eq=3, lower=0, upper=[4, 3, 2])
+
+
+def six_rows() -> rh.Polyhedron:
+    return rh.Polyhedron(np.random.default_rng(0).standard_normal((6, 3)), 1.0)
+
+
+def moved(P: rh.Polyhedron, names: tuple[str, ...], n: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Sides of n samples around the stated ones that keep the set's own centre inside, as each sample's own numbers."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> torch.Tensor:
+        return torch.rand(n, *shape, generator=generator, dtype=torch.float64)
+
+    sides: dict[str, Any] = {}
+    middle = torch.as_tensor(P.interior_point().ravel())
+    if "A" in names or "b" in names:
+        A = torch.as_tensor(P.inequalities.matrix.toarray())
+        rows = A + 0.1 * (noise(*A.shape) - 0.5) if "A" in names else A.expand(n, -1, -1)
+        slack = torch.as_tensor(P.inequalities.rhs) - A @ middle
+        sides |= {"A": rows} if "A" in names else {}
+        sides["b"] = (rows @ middle) + (0.5 + noise(len(A))) * slack.clamp_min(0.05)
+    if "b_eq" in names:
+        E = torch.as_tensor(P.equalities.matrix.toarray())
+        sides["b_eq"] = (E @ middle) * (0.9 + 0.2 * noise(len(E)))
+    for name, sign, bound in (("upper", 1, P.upper_bounds), ("lower", -1, P.lower_bounds)):
+        if name in names:
+            slack = (sign * (torch.as_tensor(bound) - middle)).nan_to_num(posinf=1.0).clamp(0.2, 3.0)
+            sides[name] = (middle + sign * (0.5 + noise(P.dim)) * slack).reshape(n, *P.shape)
+    return {name: value.to(dtype) for name, value in sides.items()}
+
+
+CASES = {
+    "dispatch, demand": (dispatch, ("b_eq",)),
+    "dispatch, all right-hand sides": (dispatch, ("b", "b_eq", "lower", "upper")),
+    "dispatch, rows": (dispatch, ("A", "b")),
+    "polytope, b": (lambda: ZOO["random floats in a box"](), ("b",)),
+    "polytope, bounds": (lambda: ZOO["random floats in a box"](), ("lower", "upper")),
+    "polytope, rows": (lambda: ZOO["random floats in a box"](), ("A", "b", "upper")),
+    "simplex, total": (lambda: rh.simplex(5), ("b_eq", "upper")),
+    "independent rows": (lambda: rh.Polyhedron(np.eye(2, 3), 1.0), ("A", "b")),
+    "more rows than coordinates": (six_rows, ("A", "b")),
+    "monotone, added bounds": (lambda: rh.monotone(4), ("lower", "upper")),
+}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_every_sample_is_inside_its_own_set(case: str, dtype: torch.dtype, strict: bool) -> None:
+    torch.manual_seed(0)
+    make, names = CASES[case]
+    P, n = make(), 64
+    sides = moved(P, names, n, dtype)
+    layer = rh.Constrained(4, P, method="shrink", strict=strict, dtype=dtype)
+    for scale in (1e-3, 1.0, 1e3):
+        x = layer(scale * torch.randn(n, 4, dtype=dtype), **sides)
+        assert x.dtype == dtype
+        assert bool(P.contains(x, atol=max(1.0, scale) * (1e-5 if dtype == torch.float32 else 1e-10), **sides).all())
+        if strict:
+            inequalities = {name: value for name, value in sides.items() if name != "b_eq"}
+            without = rh.Polyhedron(
+                P.A if len(P.inequalities) else None,
+                P.b if len(P.inequalities) else None,
+                lower=P.lower,
+                upper=P.upper,
+                shape=P.shape,
+            )
+            assert bool(without.contains_exactly(x, **inequalities).all())
+    assert float(x.detach().std(0).max()) > 1e-3
+
+
+def test_gradients_reach_every_side() -> None:
+    P = dispatch()
+    layer = rh.Constrained(4, P, method="shrink", dtype=torch.float64)
+    names = ("A", "b", "b_eq", "upper")
+    sides = moved(P, names, 3, torch.float64)
+    h = 3 * torch.randn(3, 4, dtype=torch.float64)
+
+    def points(*values: torch.Tensor) -> torch.Tensor:
+        return layer(h, **dict(zip(names, values, strict=True)))
+
+    assert torch.autograd.gradcheck(points, tuple(sides[name].requires_grad_() for name in names), atol=1e-4)
+
+
+def test_a_stated_range_gives_a_proven_base_rule() -> None:
+    P = dispatch()
+    layer = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, dtype=torch.float64)
+    assert layer.map.rule is not None
+    assert bool((layer.map.rule.slack > 0).all())
+    demand = torch.linspace(1, 6, 50, dtype=torch.float64)[:, None]
+    x = layer(10 * torch.randn(50, 4, dtype=torch.float64), b_eq=demand)
+    assert bool(P.contains(x, b_eq=demand, atol=1e-9).all())
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    h = torch.randn(50, 4, dtype=torch.float64)
+    assert torch.allclose(compiled(h, b_eq=demand), layer(h, b_eq=demand))
+
+
+def test_sides_that_leave_the_stated_base_point_find_another() -> None:
+    P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
+    layer, h = rh.Constrained(3, P, method="rays"), 10 * torch.randn(16, 3)
+    upper = torch.full((16, 4, 4), -0.25)
+    x = layer(h, b=torch.full((16, 4), 4.0), upper=upper)  # 0 is in none of these sets
+    assert bool(P.contains(x, b=torch.full((16, 4), 4.0), upper=upper, atol=1e-5).all())
+    with pytest.raises(rh.EmptySetError, match="among samples 0, 1"):
+        layer(h, upper=-2 * torch.ones(16, 4, 4))
+
+
+def test_base_points_may_come_with_the_call() -> None:
+    P = rh.Polyhedron([[1.0, 1.0]], 1.0)
+    layer, n = rh.Constrained(3, P, method="shrink"), 32
+    base = 5 * torch.randn(n, 2)
+    b = base.sum(-1, keepdim=True) + 1
+    x = layer(10 * torch.randn(n, 3), b=b, base=base)
+    assert bool(P.contains(x, b=b, atol=1e-4).all())
+
+
+def test_samples_without_a_point_are_named_or_given_what_was_asked_for() -> None:
+    P, demand, h = dispatch(), torch.tensor([[3.0], [100.0], [2.0]]), torch.randn(3, 4)
+    with pytest.raises(rh.EmptySetError, match="among samples 1:"):
+        rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)})(h, b_eq=demand)
+    x = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, infeasible="nan")(h, b_eq=demand)
+    assert x.isnan().any(-1).tolist() == [False, True, False]
+    least = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, infeasible="least")(h, b_eq=demand)
+    assert bool(least.isfinite().all())
+    assert torch.allclose(least.sum(-1)[[0, 2]], demand[[0, 2], 0], atol=1e-5)
+    with pytest.raises(rh.RayhullError, match="strict=True cannot certify samples 1:"):
+        rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, strict=True)(h, b_eq=demand)
+
+
+def test_sides_of_the_wrong_shape_or_batch_are_told_so() -> None:
+    layer, h = rh.Constrained(4, dispatch(), method="shrink"), torch.randn(5, 4)
+    with pytest.raises(ValueError, match=r"b_eq must have shape \(\*, 1\), got \(5, 2\)"):
+        layer(h, b_eq=torch.ones(5, 2))
+    with pytest.raises(ValueError, match=r"do not broadcast: points \(5,\), b_eq \(3,\)"):
+        layer(h, b_eq=torch.ones(3, 1))
+    with pytest.raises(ValueError, match=r"A must have shape \(\*, 1, 3\)"):
+        layer(h, A=torch.ones(5, 1, 2))
+
+
+def test_batches_of_none_one_and_many() -> None:
+    P = dispatch()
+    layer = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)})
+    for batch in ((), (0,), (1,), (2, 3)):
+        demand = torch.full((*batch, 1), 2.5)
+        x = layer(torch.randn(*batch, 4), b_eq=demand)
+        assert x.shape == (*batch, 3)
+        assert bool(P.contains(x, b_eq=demand, atol=1e-5).all())
+    assert layer(torch.randn(7, 4), b_eq=torch.tensor([2.5])).shape == (7, 3)  # one side for all samples
