@@ -121,3 +121,15 @@ def test_without_matplotlib_the_extra_is_named():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'rayhull[plot]'" in out.stdout
+
+
+def test_points_in_single_precision_are_judged_up_to_their_own_rounding(monkeypatch):
+    import torch
+
+    judged = []
+    monkeypatch.setattr("rayhull.sets.plotting.draw_points", lambda ax, x, inside: judged.extend(inside))
+    P = rh.Polyhedron([[1.0, 3.0]], [0.1], lower=-1, upper=1)
+    torch.manual_seed(0)
+    P.plot(points=rh.Constrained(4, P)(100 * torch.randn(500, 4)))
+    assert len(judged) == 500
+    assert all(judged)

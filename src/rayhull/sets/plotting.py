@@ -44,7 +44,7 @@ def plot_polyhedron(
     ax = axes(ax, len(pick))
     draw(ax, found, vertices=vertices, color=color)
     if shown is not None:
-        draw_points(ax, around, np.asarray(P.contains(shown)))
+        draw_points(ax, around, _judged(P, points))
     _label(ax, [P.coordinates[i] for i in pick])
     return ax
 
@@ -81,6 +81,12 @@ def _place(P: Polyhedron, coordinate: Any) -> int:
     if not 0 <= index < P.dim:
         raise ValueError(f"coordinate {coordinate!r} is out of range for a set of {P.dim} coordinates.")
     return int(index)
+
+
+def _judged(P: Polyhedron, points: Any) -> Array:
+    """Whether each point is inside, up to the rounding of its own dtype."""
+    given = points.detach() if is_torch(points) else points
+    return np.asarray(_as_numpy(P.contains(given)) > 0).ravel()
 
 
 def _as_numpy(values: Any) -> Array:
