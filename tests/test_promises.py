@@ -97,7 +97,7 @@ def test_the_wheel_holds_the_package_and_works_outside_the_source_tree(tmp_path)
     assert any(name.endswith("LICENSE") for name in names)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/layer.md", "docs/projection.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/layer.md", "docs/projection.md", "docs/measured.md"])
 def test_the_numbers_on_a_page_are_those_of_the_results_files(page):
     from benchmarks.summary import MARKERS, filled
 
