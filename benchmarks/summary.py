@@ -157,8 +157,8 @@ def claims() -> str:
     """The section of the README: one small table for each claim."""
     parts = [
         "## What we measured",
-        "Every number is drawn from a file that a command wrote (`make bench`, `python -m experiments publish`); all of "
-        "them, with the peers that are faster somewhere: [measured](docs/measured.md).",
+        "Every number is drawn from a file that a command wrote (`make bench`, `python -m experiments publish`); all "
+        "of them, with the peers that are faster somewhere: [measured](docs/measured.md).",
         "**Hard.** The same 30 rows and a box in R⁵⁰, judged in rational arithmetic on the floats that come out:",
         _kept(layer(HARD), "box d=50"),
         "**Fast.** Nearest points, a sample of a batch of 256, beside the paper's solver loop:",

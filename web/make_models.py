@@ -1,7 +1,7 @@
 """Train the two decoders of the page and write them as ONNX files: python web/make_models.py [--epochs 60].
 
-Small variational autoencoders on the shipped digits: one free, one whose every image lies on the checkerboard, strictly.
-Five thousand of them are enough for a plane to drag over.
+Small variational autoencoders on the five thousand shipped digits: one free, one whose every image lies on the
+checkerboard, strictly.
 """
 
 from __future__ import annotations

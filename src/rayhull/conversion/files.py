@@ -37,7 +37,7 @@ def read(path: str | Path) -> Polyhedron | Generators:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     rh.write(f"{folder}/simplex.ine", rh.simplex(3))
         ...     rh.read(f"{folder}/simplex.ine")
-        Polyhedron(shape=(3,): 3 inequalities, 1 equalities)
+        Polyhedron(shape=(3,): 3 inequalities, 1 equality)
     """
     path = Path(path)
     if path.suffix == ".npz":
