@@ -5,7 +5,7 @@ BIN := .venv/bin
 # its headers, which is why nothing is built in isolation.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help core docs page demo test test-slow test-all mutants lint format bench fuzz reproduce clean
+.PHONY: help core sanitize coverage docs page demo test test-slow test-all mutants lint format bench fuzz reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -58,7 +58,20 @@ page: web/node_modules  ## The page that runs in the browser, in docs/_static/pa
 	cd web && npm run --silent build
 
 core: .venv/torch  ## Compile the core where it is out of date
-	$(BIN)/python -m rayhull.core.build
+	PYTHONPATH=src $(BIN)/python -m rayhull.core.build
+
+CORE_TESTS := tests/test_core.py tests/test_core_operators.py tests/test_double_description.py tests/test_double_description_floats.py
+# Python itself is not built with the sanitizers, so they are loaded before it; its own memory counts as leaked.
+SANITIZERS = $(shell $${CXX:-c++} -print-file-name=libasan.so) $(shell $${CXX:-c++} -print-file-name=libubsan.so)
+sanitize: .venv/dev  ## Run the kernels' tests under AddressSanitizer and UBSan
+	$(BIN)/python -m rayhull.core.build --sanitize build/sanitize
+	RAYHULL_CORE=$(CURDIR)/build/sanitize LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 \
+	  $(BIN)/python -m pytest -p no:cacheprovider $(CORE_TESTS)
+
+coverage: .venv/dev  ## Which lines of the kernels their tests run, by gcov
+	$(BIN)/python -m rayhull.core.build --coverage build/coverage
+	RAYHULL_CORE=$(CURDIR)/build/coverage $(BIN)/python -m pytest -p no:cacheprovider $(CORE_TESTS)
+	$(BIN)/python -m rayhull.core.coverage build/coverage
 
 test: .venv/dev  ## Run the tests but the slow ones (doctests and README code included)
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -22,6 +22,7 @@ import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,7 +108,7 @@ class Build:
         chosen = list(levels())[:1] if self.extra else list(levels())  # the portable one is enough for tests
         wanted = [(name, level) for name in names for level in chosen]
         old = [(name, level) for name, level in wanted if not self._is_current(name, level)]
-        with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        with self._scratch() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
             jobs = [
                 (name, level, [pool.submit(self._compile, name, unit, level, Path(scratch)) for unit in _units(name)])
                 for name, level in old
@@ -115,6 +116,10 @@ class Build:
             for name, level, made in jobs:
                 self._link(library_path(name, level, self.folder), [job.result() for job in made], name)
         return [library_path(name, level, self.folder) for name, level in wanted]
+
+    def _scratch(self) -> AbstractContextManager[str]:
+        """Where objects go; gcov writes what was run beside them, so for it they stay."""
+        return nullcontext(str(self.folder)) if self.extra == COVERAGE else tempfile.TemporaryDirectory()
 
     def _is_current(self, name: str, level: str) -> bool:
         path = library_path(name, level, self.folder)
