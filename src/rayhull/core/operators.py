@@ -104,12 +104,14 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
 
 
 @cache
-def _register_shapes() -> None:
-    """What the operators return, for tracing."""
-    for name, shapes in (("pool_adjacent", _pool_shapes), ("clipped_shift", _shift_shapes)):
-        torch.library.register_fake(f"rayhull_core::{name}", shapes)
-    torch.library.register_fake("rayhull_core::active_set", _solve_shapes)
-    torch.library.register_fake("rayhull_core::active_system", _system_shape)
+def _register_shapes() -> torch.library.Library:
+    """What the operators return, for tracing; as meta kernels, since ``register_fake`` looks through all modules."""
+    make: Any = torch.library.Library  # untyped
+    kernels: torch.library.Library = make("rayhull_core", "IMPL", "Meta")
+    register: Any = kernels.impl
+    for name, shapes in _SHAPES.items():
+        register(name, shapes)
+    return kernels
 
 
 def _pool_shapes(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
@@ -131,3 +133,11 @@ def _solve_shapes(*given: Any) -> tuple[Tensor, ...]:
 
 def _system_shape(*given: Any) -> Tensor:
     return torch.empty_like(given[5])
+
+
+_SHAPES = {
+    "pool_adjacent": _pool_shapes,
+    "clipped_shift": _shift_shapes,
+    "active_set": _solve_shapes,
+    "active_system": _system_shape,
+}
