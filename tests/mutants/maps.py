@@ -80,8 +80,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/approach.py",
-        "    pull = step * torch.addmm(-rhs, x, rows.mT)",
-        "    pull = step * torch.addmm(rhs, x, rows.mT)",
+        "    pull = step * (x @ rows.mT - rhs)",
+        "    pull = step * (x @ rows.mT + rhs)",
         ("test_maps_steps.py::test_many_dual_steps_end_at_the_nearest_point",),
         "a dual step has the wrong sign of the right-hand side",
     ),
@@ -94,8 +94,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/approach.py",
-        "        point = clamped(torch.addmm(x, ahead, rows, alpha=-1), lower, upper)",
-        "        point = torch.addmm(x, ahead, rows, alpha=-1)",
+        "        over = clamped(x - ahead @ rows, lower, upper) @ rows.mT - rhs",
+        "        over = (x - ahead @ rows) @ rows.mT - rhs",
         ("test_maps_steps.py::test_many_dual_steps_end_at_the_nearest_point",),
         "dual steps forget the bounds",
     ),
