@@ -199,10 +199,14 @@ def test_rows_of_several_lengths_keep_their_right_hand_sides():
     assert bool((x @ torch.as_tensor(P.A).double().T <= b.double() + 1e-3).all())
 
 
-def test_a_sample_without_slack_at_the_base_point_is_refused():
+def test_a_sample_without_slack_at_the_base_point_takes_another():
+    """From 0, a corner of [-1, 0]², three directions of four would lead nowhere."""
     layer = rh.Constrained(3, rh.box(-1, 1, 2), method="shrink")
-    with pytest.raises(ValueError, match="no slack at the base point"):
-        layer(torch.randn(4, 3), upper=torch.zeros(4, 2))
+    x = layer(torch.randn(400, 3), upper=torch.zeros(400, 2)).detach()
+    assert bool(((x <= 0) & (x >= -1)).all())
+    assert float((x.abs() < 1e-6).all(-1).double().mean()) < 0.5
+    with pytest.raises(rh.EmptySetError, match="samples"):
+        layer(torch.randn(4, 3), upper=-2 * torch.ones(4, 2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -9,6 +9,7 @@ import torch
 import rayhull as rh
 from rayhull.maps import strict as steps
 from rayhull.nn import strict as strict_module
+from rayhull.nn import strict_pull
 from tests import fuzz_strict
 from tests.fuzz_strict import DTYPES, inequalities_of, outside_of, run
 from tests.test_layer import OVER_BUDGET
@@ -90,7 +91,7 @@ def test_boundary_points_move_by_a_small_multiple_of_the_roundoff(dtype: torch.d
     P = rh.monotone(6)
     into = rh.MapInto(P, strict=True, dtype=dtype)
     part = into.blocks()[0].closing
-    assert isinstance(part, strict_module.StrictPull)
+    assert isinstance(part, strict_pull.StrictPull)
     u = (torch.randn(500, 6, dtype=torch.float64) * scale).to(dtype)
     ordinary = rh.MapInto(P, dtype=torch.float64)(u.double())
     moved = (into(u).double() - ordinary).abs().amax(-1)
@@ -150,7 +151,7 @@ def test_the_fuzzer_finds_nothing_and_finds_a_broken_bound(monkeypatch: pytest.M
     monkeypatch.setattr(fuzz_strict, "COMPILED", 0.0)
     monkeypatch.setattr(fuzz_strict, "EXPORTED", 0.0)
     assert run(1.0, seed=3)["sets"] > 0
-    for module in (steps, strict_module):
+    for module in (steps, strict_module, strict_pull):
         monkeypatch.setattr(module, "gamma", lambda n: 0.0)
         monkeypatch.setattr(module, "roundoff", lambda dtype: 0.0)
     with pytest.raises(AssertionError, match="outside"):

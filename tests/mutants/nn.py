@@ -24,8 +24,8 @@ MUTANTS = [
         "nn/gauge.py",
         "    outside = ~(slack > 0)",
         "    outside = slack < 0",
-        ("test_pins.py::test_a_sample_without_slack_at_the_base_point_is_refused",),
-        "a sample without slack at the base point is not refused",
+        ("test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",),
+        "a base point without slack is taken for one with slack",
     ),
     Mutant(
         "nn/gauge.py",
@@ -80,14 +80,14 @@ MUTANTS = [
         "a slack is not a lower bound any more",
     ),
     Mutant(
-        "nn/strict.py",
+        "nn/strict_pull.py",
         "margin, limit, tiny = gamma(self.entries) + 3 * roundoff(dtype)",
         "margin, limit, tiny = gamma(self.entries) + roundoff(dtype)",
         ("test_strict_constants.py::test_the_constants_are_those_of_the_page",),
         "the pull grants one rounding for three",
     ),
     Mutant(
-        "nn/strict.py",
+        "nn/strict_pull.py",
         "torch.maximum(excess, (self.tight(x) + tight_slope * farthest) / scale)",
         "torch.maximum(excess, self.tight(x) / scale)",
         ("test_strict.py::test_every_inequality_holds_exactly",),

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from rayhull.nn.base_point import View
 from rayhull.nn.closing import Closing, How, ordinary
+from rayhull.nn.closings import strict_closing
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.sides import BlockSides, Sides
-from rayhull.nn.strict import strict_closing
 from rayhull.nn.way import Choice
 from rayhull.sets.rows import Array
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from rayhull.errors import RayhullError
 from rayhull.maps.conic import without_carefully
 from rayhull.maps.shrink import smooth_factor
-from rayhull.maps.strict import EPS, gamma, pull, roundoff, strict_factor
-from rayhull.nn.base_point import View, equality_basis, homogeneous
+from rayhull.maps.strict import EPS, gamma, roundoff, strict_factor
+from rayhull.nn.base_point import View, equality_basis
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.gauge import Gauge
@@ -57,7 +57,7 @@ class Strict(Closing):
     def check(self, dtype: torch.dtype) -> None:
         if dtype not in DTYPES:
             raise TypeError(f"strict=True knows {', '.join(map(_short, DTYPES))}, got {_short(dtype)}.")
-        loss = 1.0 if self.largest > _limit(dtype) else self.loss(dtype)
+        loss = 1.0 if self.largest > limit_of(dtype) else self.loss(dtype)
         if not loss < MOST_LOSS:
             raise RayhullError(
                 f"strict=True: {_short(dtype)} is too coarse for this set: rounding takes {loss:.0%} of the slack "
@@ -88,7 +88,8 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _limit(dtype: torch.dtype) -> float:
+def limit_of(dtype: torch.dtype) -> float:
+    """The largest size of what comes out: sums of a few stay finite."""
     return torch.finfo(dtype).max / 4
 
 
@@ -119,7 +120,7 @@ class StrictShrink(Strict):
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
         margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
-        return [margin, 1.0 - self.loss(dtype), _limit(dtype)]
+        return [margin, 1.0 - self.loss(dtype), limit_of(dtype)]
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         if not how.shrinking:
@@ -138,7 +139,7 @@ class StrictReach(Strict):
         self.keep_numbers()
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        return [_limit(dtype)]
+        return [limit_of(dtype)]
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         (limit,) = self.read(how.dtype)
@@ -155,118 +156,6 @@ class Finishing(Strict):
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         return self.before.scale(y, base, sides, how)
-
-
-class StrictPull(Finishing):
-    """Points that are inside up to rounding → points that are inside, pulled towards a base point q + s r.
-
-    That base point follows the point where the set allows it, so that the pull is relative to the point at every scale:
-
-    - the set contains 0 and rows hold with equality there: q = 0, r the centre, s = max|x| (at most 1 centre away);
-    - its rays have an interior direction: q the centre, r that direction, s = max|x|;
-    - elsewhere: q the centre, s = 0.
-
-    Shape: x (\\*, n) → (\\*, n)
-    """
-
-    start: Tensor
-    along: Tensor
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        numbers = np.arange(len(P.rows))
-        point, direction = P.centre.point, None
-        size = float(np.abs(point).max())
-        tight = numbers[P.rows.rhs[numbers] == 0]
-        self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
-        loose = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
-        if not self.conic:
-            direction = interior_ray(P)
-        self.moving = self.conic or direction is not None
-        self.largest = 0.0 if self.conic else size
-        self.reach = size if self.conic and len(loose) else np.inf  # the largest s
-        along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
-        self.constant("start", np.zeros(P.dim) if self.conic else point)
-        self.constant("along", along)
-        self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
-        self.tight: Gauge | None = None
-        self.loose: Gauge | None = None
-        self.tight_steepest = self.loose_steepest = self.offset = self.share = 0.0
-        if self.conic:
-            self._take_tight(P, tight, slack_below(P, tight, along))
-        if len(loose):
-            self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
-            self.share = self._rounding_share(P, loose, point, direction)
-        self.keep_numbers()
-
-    def _least_slack(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
-        """What is left at the base point for every s: the slack is linear in s."""
-        slack = slack_below(P, numbers, point)
-        if self.conic:
-            return np.minimum(slack, slack_below(P, numbers, np.zeros(P.dim)))  # least at one of the ends
-        if direction is not None:  # σ + s ρ >= (1 + s) min(σ, ρ)
-            return np.minimum(slack, slack_below(P, numbers, direction, cone=True))
-        return slack
-
-    def _rounding_share(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> float:
-        """max |a|·|base point| / slack over the rows and over s: what a unit of rounding takes of the slack."""
-        matrix = abs(P.rows.matrix[numbers])
-        if self.conic:
-            return self.loose_steepest * self.reach
-        share = matrix @ np.abs(point) / slack_below(P, numbers, point)
-        if direction is not None:  # (p + s r) / (σ + s ρ) is at most the larger of p / σ and r / ρ
-            gain = slack_below(P, numbers, direction, cone=True)
-            share = np.maximum(share, matrix @ np.abs(direction) / gain)
-        return float(share.max())
-
-    def _take_tight(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
-        refuse_thin(P, numbers, slack)
-        self.tight = Gauge(P, numbers, slack, self.factory)
-        self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
-
-    def _take_loose(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
-        refuse_thin(P, numbers, slack)
-        self.loose = Gauge(P, numbers, slack, self.factory, offset=True)
-        self.loose_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
-        self.offset = float((np.abs(P.rows.rhs[numbers]) / slack).max())
-
-    def loss(self, dtype: torch.dtype) -> float:
-        u, tiny = roundoff(dtype), torch.finfo(dtype).tiny
-        return 2 * u * max(self.tight_steepest, self.share + self.loose_steepest * tiny)
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        margin, limit, tiny = gamma(self.entries) + 3 * roundoff(dtype), _limit(dtype), torch.finfo(dtype).tiny
-        constant = margin * self.loose_steepest * (self.largest + tiny) + 8 * EPS * self.offset
-        slopes = [margin * self.loose_steepest, margin * self.tight_steepest]
-        return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
-
-    def finish(self, x: Tensor, how: How) -> Tensor:
-        loose_slope, tight_slope, constant, kept, tiny, reach, limit = self.read(how.dtype)
-        size = x.abs().amax(-1)
-        scale = size.clamp(tiny, reach) if self.moving else torch.zeros_like(size)
-        farthest = size + scale  # with the size of the start, it bounds x, the base point and their difference
-        excess = torch.full_like(size, -1.0)
-        if self.loose is not None and how.shrinking:
-            excess = self.loose(x) + loose_slope * farthest + constant
-            excess = excess if self.conic else excess / (1.0 + scale)
-        if self.tight is not None:
-            excess = torch.maximum(excess, (self.tight(x) + tight_slope * farthest) / scale)
-        base = torch.addcmul(self.start, scale.unsqueeze(-1), self.along) if self.moving else self.start
-        inside = pull(x, base, (excess + 8 * EPS) / kept, limit)
-        if self.conic:  # 0 is in the set
-            inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
-        return inside.to(how.dtype)
-
-
-def interior_ray(P: Polyhedron) -> Array | None:
-    """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
-    if P.is_bounded:
-        return None
-    rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
-    middle = rays.centre
-    if middle.implicit.any():
-        return None
-    return np.asarray(middle.point / np.abs(middle.point).max())
 
 
 def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = False) -> Array:
@@ -339,21 +228,3 @@ def _inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
             return float("inf") if up else float("-inf")
         number = after
     return float(number.item())
-
-
-def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
-    """The strict closing of a block; a set whose interior is empty for another reason than equalities is refused."""
-    if not len(P.rows):
-        return StrictReach(P, view, factory)
-    if P.dim == 1:
-        return StrictInterval(P, view, factory)
-    hidden = np.flatnonzero(P.centre.implicit)
-    if len(hidden):
-        names = ", ".join(P.rows.names[i] for i in hidden[:4])
-        raise RayhullError(
-            f"strict=True: {len(hidden)} inequalities hold with equality on the whole set ({names}), which floats "
-            "cannot do exactly. State them as equalities (A_eq), which hold up to a stated number of ulps."
-        )
-    if view is not None and len(view.loose) == len(P.rows):
-        return StrictShrink(P, view, factory)
-    return StrictPull(P, view, factory)
