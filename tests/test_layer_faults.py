@@ -121,6 +121,14 @@ def test_the_nearest_point_of_nan_is_nan_and_other_samples_are_left_alone() -> N
         assert bool(P.contains(x[[0, 1, 3, 4, 5]]).all())
 
 
+def test_the_nearest_point_of_any_finite_input_is_inside() -> None:
+    P = rh.Polyhedron(np.random.default_rng(0).standard_normal((8, 5)), 1.0, lower=-1, upper=1)
+    layer = rh.Constrained(3, P, method="projection", strict=True)
+    for scale in (1e3, 1e8, 1e12, 1e30, 1e38):
+        x = layer((torch.randn(50, 3, dtype=torch.float64) * scale).clamp(-3e38, 3e38).float())
+        assert bool(P.contains_exactly(x).all())
+
+
 def test_the_nearest_point_follows_every_side_of_the_sample() -> None:
     P = rh.Polyhedron([[1, 1, 0]], 2, A_eq=[[1, 1, 1]], b_eq=1, lower=0)
     demand, h = torch.rand(16, 1) + 0.5, torch.randn(16, 2)

@@ -9,6 +9,7 @@ from rayhull.maps.conic import into_simplicial_cone, without, without_carefully
 from rayhull.maps.convex_weights import WEIGHTS
 from rayhull.maps.convex_weights import named as weights_named
 from rayhull.maps.nonnegative import NONNEGATIVE, named
+from rayhull.maps.sample_rows import proven
 from rayhull.maps.shrink import factor, shrink, smooth_factor
 from rayhull.maps.strict import finite, pull, strict_factor
 
@@ -95,6 +96,13 @@ def test_a_pull_leaves_points_inside_untouched_bit_by_bit() -> None:
 def test_the_strict_factor_survives_infinite_gauges() -> None:
     one = torch.tensor([1.0], dtype=torch.float64)
     assert float(strict_factor(one * torch.inf, one, *torch.tensor([1e-3, 1.0, 1e300]).double())) == 0.0
+
+
+def test_a_tie_is_not_proven_and_a_bound_is() -> None:
+    rows, rhs = torch.tensor([[0.5, 0.25]]), torch.tensor([[0.75]])
+    assert proven(torch.tensor([[0.9, 0.9], [1.0, 1.0]]), rows, rhs).tolist() == [True, False]
+    assert proven(torch.tensor([[1.0, 1.0]]), torch.eye(2), torch.ones(1, 2)).tolist() == [True]
+    assert proven(torch.tensor([[torch.nan, 0.0]]), torch.eye(2), torch.ones(1, 2)).tolist() == [False]
 
 
 def test_coefficients_are_cut_only_where_they_would_overflow() -> None:

@@ -108,6 +108,13 @@ MUTANTS = [
         "sides of the sample are ignored by the shrink",
     ),
     Mutant(
+        "nn/following.py",
+        "    return torch.where(moving, slack > 0, unbroken).all(-1)",
+        "    return torch.where(moving, slack > 0, unbroken).any(-1)",
+        ("test_layer_sides.py::test_samples_without_a_point_are_named_or_given_what_was_asked_for",),
+        "one row with slack certifies a sample's base point",
+    ),
+    Mutant(
         "nn/checkpoint.py",
         "        if mark[2:].hex() != self.polyhedron.fingerprint:",
         "        if False:",

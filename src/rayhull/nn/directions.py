@@ -27,6 +27,7 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
 
 
@@ -238,14 +239,24 @@ class NearestPoint(Direction):
         super().__init__(factory)
         self.coefficients, self.diagonal = P.dim, matrix.ndim == 1
         self.nearest = Projection(P)
+        self.reach = FAR * max(1.0, float(np.abs(base).max()))
         self.constant("base", base, persistent=True)
         self.constant("matrix", matrix, persistent=True)
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         known = c.isfinite().all(-1, keepdim=True)
         free = self.free(torch.where(known, c, torch.zeros_like(c)))
+        free = free if sides.given else self._in_reach(free)
         x: Tensor = self.nearest(free, **{name: getattr(sides, name) for name in sides.given})
         return torch.where(known, x, torch.full_like(x, torch.nan))
+
+    def _in_reach(self, x: Tensor) -> Tensor:
+        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
+
+        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
+        """
+        largest = x.abs().amax(-1, keepdim=True)
+        return torch.where(largest > self.reach, x / largest * self.reach, x)
 
     def free(self, c: Tensor) -> Tensor:
         return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
