@@ -1,7 +1,7 @@
-"""The README's picture: python docs/pictures.py writes docs/_static/readme.png.
+"""Pictures of README and guide: python docs/pictures.py writes docs/_static/readme.png and ways.png.
 
-Left: a set in the plane with its vertices and rays, and where a layer sends random coefficients. Right: digits of the
-page's two decoders (web/models), at the same latent points; each network has a plane of its own.
+The first, left: a set in the plane with its vertices and rays, and where a layer sends random coefficients. Right: digits of the
+page's two decoders (web/models), at the same latent points; each network has a plane of its own. The second: what each way into a set does to a grid.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ def main() -> None:
     draw_set(left.subplots())
     draw_digits(right.subplots(2, COLUMNS))
     figure.savefig(ROOT / "docs" / "_static" / "readme.png", dpi=110)
+    draw_ways()
+
+
+def draw_ways() -> None:
+    """The same grid of coefficients through four ways into one set."""
+    P = rh.Polyhedron([[1, 4], [-2, 1], [1, -5]], [2, 2, 2])
+    ways = {"shrink": {}, "approach": {"approach": 5}, "projection": {}, "vertices": {}}
+    figure, axes = plt.subplots(1, len(ways), figsize=(11, 3), sharex=True, sharey=True, layout="constrained")
+    for ax, (method, options) in zip(axes, ways.items(), strict=True):
+        chosen = {"method": method} if not options else options
+        rh.MapInto(P, **chosen).plot(ax=ax, reach=2.5)
+        ax.set(title="approach=5" if options else f'"{method}"', xlabel="", ylabel="")
+    figure.savefig(ROOT / "docs" / "_static" / "ways.png", dpi=110)
 
 
 def draw_set(axes: plt.Axes) -> None:
