@@ -29,14 +29,19 @@ def main() -> None:
 
 
 def draw_ways() -> None:
-    """The same grid of coefficients through four ways into one set."""
+    """Points around a set, and where each way takes them."""
     P = rh.Polyhedron([[1, 4], [-2, 1], [1, -5]], [2, 2, 2])
-    ways = {"shrink": {}, "approach": {"approach": 5}, "projection": {}, "vertices": {}}
-    figure, axes = plt.subplots(1, len(ways), figsize=(11, 3), sharex=True, sharey=True, layout="constrained")
-    for ax, (method, options) in zip(axes, ways.items(), strict=True):
-        chosen = {"method": method} if not options else options
-        rh.MapInto(P, **chosen).plot(ax=ax, reach=2.5)
-        ax.set(title="approach=5" if options else f'"{method}"', xlabel="", ylabel="")
+    t = torch.linspace(0, 2 * torch.pi, 48)[:-1]
+    around = torch.stack([0.2 + 2.6 * t.cos(), 1.5 * t.sin()], 1)
+    ways = {'"shrink"': {"method": "shrink"}, "approach=3": {"approach": 3}, '"projection"': {"method": "projection"}}
+    figure, axes = plt.subplots(1, len(ways), figsize=(10, 2.6), sharey=True, layout="constrained")
+    for ax, (title, options) in zip(axes, ways.items(), strict=True):
+        into = rh.MapInto(P, **options)
+        landed = into(into.coefficients_of(around)).detach()
+        P.plot(ax=ax, window=((-2.8, -1.7), (3.2, 1.7)))
+        ax.plot(*torch.stack([around, landed]).permute(2, 0, 1).numpy(), color="tab:orange", lw=0.8)
+        ax.scatter(*landed.T, s=10, color="tab:red", zorder=3)
+        ax.set(title=title, xlabel="", ylabel="")
     figure.savefig(ROOT / "docs" / "_static" / "ways.png", dpi=110)
 
 
