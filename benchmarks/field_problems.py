@@ -151,7 +151,7 @@ def piecewise_problem() -> FieldProblem:
     return FieldProblem(
         "pwc",
         rh.Polyhedron([[1.0]], [0.0]),
-        {"train": X, "valid": grid, "test": grid},
+        {"train": X, "test": grid},
         sides=sides,
         loss=lambda policy, x: (policy(x) - target(x)).square().sum(-1),
         features=lambda x: x,
