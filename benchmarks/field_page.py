@@ -55,7 +55,8 @@ inequality broken at all, judged in float64 without a tolerance. Training second
 rows are the papers' own numbers, with their networks, epochs and machines.
 
 `python -m benchmarks.field` computes what is missing and goes on where it was stopped;
-`python -m benchmarks.field_page` writes this page from `benchmarks/results/field.json`. What is not in a table was not run.
+`python -m benchmarks.field_page` writes this page from
+`benchmarks/results/field.json`. What is not in a table was not run.
 """
 
 
