@@ -1,7 +1,8 @@
 """Pictures of README and guide: python docs/pictures.py writes docs/_static/readme.png and ways.png.
 
-The first, left: a set in the plane with its vertices and rays, and where a layer sends random coefficients. Right: digits of the
-page's two decoders (web/models), at the same latent points; each network has a plane of its own. The second: what each way into a set does to a grid.
+The first, left: a set in the plane with its vertices and rays, and where a layer sends random coefficients. Right:
+digits of the page's two decoders (web/models), at the same latent points; each network has a plane of its own. The
+second: what each way into a set does to a grid.
 """
 
 from __future__ import annotations

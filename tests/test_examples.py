@@ -9,6 +9,11 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
+    "dispatch.py": "demand met, lines and generators within their limits: True",
+    "downscaling.py": "means kept, nothing negative: True",
+    "hierarchical.py": "add up and are not negative: True",
+    "pretrained_head.py": "all of them after: True",
+    "vae_checkerboard.py": "also far from the data: True",
     "calibration.py": "rising and between 0 and 1: True",
     "convex_cost.py": "rising and convex for every price: True",
     "flow_in_a_polygon.py": "every sample inside: True",
