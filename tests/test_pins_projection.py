@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import rayhull as rh
 from rayhull.projection import certificate
+from rayhull.projection.matrix import Matrix
 from rayhull.projection.plan import plan
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.sides import Sides
@@ -121,3 +123,19 @@ def test_far_points_meet_their_rows_to_rounding():
     far = np.array([[1e9, 1.3e9], [1e12, 0.7e12]])
     near = rh.project(half, far)
     assert np.abs(near @ [0.6, 0.8] - 1).max() <= 1e-14
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e3, 1e200])
+def test_a_row_of_any_length_is_met_at_its_right_hand_side(scale):
+    P = rh.Polyhedron([[3.0 * scale, 4.0 * scale]], 5.0 * scale) & rh.Polyhedron([[0.0, 2.0]], 8.0)
+    assert np.allclose(rh.project(P, np.array([[6.0, 8.0], [0.0, 5.0]])), [[0.6, 0.8], [-1.8, 2.6]], atol=1e-12)
+
+
+def test_sparse_rows_are_the_same_map_as_dense_ones():
+    dense = np.zeros((30, 40))
+    dense[np.arange(30), np.arange(30)], dense[np.arange(30), np.arange(30) + 7] = 0.6, -0.8
+    rows = Matrix(sp.csr_array(dense))
+    rows.sparse = True
+    v, w = torch.randn(5, 40, dtype=torch.float64), torch.randn(5, 30, dtype=torch.float64)
+    assert torch.allclose(rows.times(v), v @ torch.as_tensor(dense).T)
+    assert torch.allclose(rows.transposed_times(w), w @ torch.as_tensor(dense))

@@ -59,7 +59,7 @@ MUTANTS = [
         "projection/standard_form.py",
         "        unit, c, norms = _unit_rows(inequalities, root)",
         "        unit, _, norms = _unit_rows(inequalities, root)\n        c = inequalities.rhs",
-        ("test_projection.py::test_every_solver_gives_the_same_point",),
+        ("test_pins_projection.py::test_a_row_of_any_length_is_met_at_its_right_hand_side",),
         "right-hand sides are not divided by the rows' lengths",
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = [
         "projection/matrix.py",
         "        return (transposed @ w.mT).mT if self.sparse else w @ matrix",
         "        return (transposed @ w.mT).mT * 0.5 if self.sparse else w @ matrix",
-        ("test_projection_sides.py::test_sparse_rows_keep_their_right_hand_sides_and_gradients",),
+        ("test_pins_projection.py::test_sparse_rows_are_the_same_map_as_dense_ones",),
         "sparse rows are transposed wrongly",
     ),
     Mutant(
