@@ -125,15 +125,8 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/slack_form_floats.py",
-        "    unit = _unit_of(np.concatenate([e, b]))",
-        "    unit = 1.0",
-        CONVERSION,
-        "the choice of coordinates depends on the unit of length",
-    ),
-    Mutant(
-        "conversion/slack_form_floats.py",
-        "    weights = np.where(np.count_nonzero(A, axis=1) == 1, 1.0, 0.5) / (1.0 + offsets)",
-        "    weights = np.ones(len(A))",
+        "(1.0 + offsets / nearest)",
+        "1.0",
         CONVERSION,
         "a far row becomes a coordinate and costs the others their digits",
     ),

@@ -1,7 +1,7 @@
 """The slack form of rows given as floats: the same coordinates, with a bound on the rounding of every number.
 
-Rows are scaled to length 1, and x to a unit in which right-hand sides are about 1, so that the answer does not depend
-on the units of the data. A number counts as 0 only where its own rounding error explains it.
+Rows are scaled to length 1, and what is compared is relative, so that the answer does not depend on the scale of a row
+or on the unit of x. A number counts as 0 only where its own rounding error explains it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ MOST_ERROR = CLEAR_LEVEL * UNCERTAINTY / 2  # of a row in slack coordinates, so 
 
 @dataclass(frozen=True, eq=False)
 class FloatSlackForm(SlackForm):
-    """A slack form in floats; offsets are measured in ``unit``."""
-
-    unit: float = 1.0
+    """A slack form in floats."""
 
     def rays(self, y: Array, coordinates: Array) -> Array:
         return _without_rounding(y @ self.edges[self.equalities + coordinates])
@@ -39,7 +37,7 @@ class FloatSlackForm(SlackForm):
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         weights = np.broadcast_to(-self.offsets, (len(y), len(self.offsets))).copy()
         weights[:, self.equalities :] += y / t[:, None]
-        return self.unit * _without_rounding(weights @ self.edges), np.ones(len(y))
+        return _without_rounding(weights @ self.edges), np.ones(len(y))
 
 
 def _without_rounding(x: Array) -> Array:
@@ -51,8 +49,6 @@ def _without_rounding(x: Array) -> Array:
 def float_slack_form(P: Polyhedron) -> FloatSlackForm:
     """Express every row through independent ones; what rounding could change is refused."""
     (E, e), (A, b) = _unit_rows(P.equality_rows), _unit_rows(P.rows)
-    unit = _unit_of(np.concatenate([e, b]))
-    e, b = e / unit, b / unit
     chosen_eq = _independent(E, np.abs(e), "equalities")
     span = scipy.linalg.orth(E[chosen_eq].T).T if len(chosen_eq) else np.zeros((0, P.dim))
     chosen_rows = _independent(A - (A @ span.T) @ span, np.abs(b), "inequalities")
@@ -63,7 +59,7 @@ def float_slack_form(P: Polyhedron) -> FloatSlackForm:
     rest = others(chosen_rows, len(A))
     G, g = _expressed(A[rest], b[rest], offsets, back, error)
     lines = scipy.linalg.null_space(chosen).T if len(chosen) else np.eye(P.dim)
-    return FloatSlackForm(G[:, len(chosen_eq) :], g, lines, -back.T, np.ones(len(offsets)), offsets, unit)
+    return FloatSlackForm(G[:, len(chosen_eq) :], g, lines, -back.T, np.ones(len(offsets)), offsets)
 
 
 def _unit_rows(rows: Rows) -> tuple[Array, Array]:
@@ -77,12 +73,6 @@ def _unit_rows(rows: Rows) -> tuple[Array, Array]:
     return dense / norms[:, None], rows.rhs / largest / norms
 
 
-def _unit_of(offsets: Array) -> float:
-    """A power of two of the size of the median right-hand side that is not 0."""
-    sizes = np.sort(np.abs(offsets[offsets != 0]))
-    return float(2.0 ** np.round(np.log2(sizes[(len(sizes) - 1) // 2]))) if len(sizes) else 1.0
-
-
 def _independent(A: Array, offsets: Array, what: str) -> Array:
     """As many independent rows as the rank, by pivoted QR; those near the origin first, since offsets cancel.
 
@@ -92,7 +82,9 @@ def _independent(A: Array, offsets: Array, what: str) -> Array:
         return np.zeros(0, np.int64)
     pivots, order = _pivoted(A)
     rank = _gapped_rank(pivots, what)
-    weights = np.where(np.count_nonzero(A, axis=1) == 1, 1.0, 0.5) / (1.0 + offsets)
+    nearest = offsets[offsets > 0].min(initial=np.inf)
+    with np.errstate(over="ignore"):  # infinitely far serves as well
+        weights = np.where(np.count_nonzero(A, axis=1) == 1, 1.0, 0.5) / (1.0 + offsets / nearest)
     near = _pivoted(A * weights[:, None])[1][:rank]
     if rank and _pivoted(A[near])[0].min() >= CERTAIN:
         return np.sort(near)
@@ -121,7 +113,6 @@ def _right_inverse(chosen: Array) -> tuple[Array, Array]:
         return chosen.T, chosen.T
     Q, R = scipy.linalg.qr(chosen.T, mode="economic")
     X = scipy.linalg.solve_triangular(R, Q.T).T
-    X = X + X @ (np.eye(len(chosen)) - chosen @ X)  # one step of refinement
     value, rounding = _product(chosen, X)
     return X, np.abs(X) @ (np.abs(np.eye(len(chosen)) - value) + rounding)
 
@@ -154,13 +145,9 @@ def _expressed(A: Array, b: Array, offsets: Array, back: Array, error: Array) ->
     error = rounding + np.abs(A) @ error
     through, rounding_g = _product(G, offsets[:, None])
     g = b - through[:, 0]
-    size_g = np.abs(b) + np.abs(G) @ np.abs(offsets)
-    error_g = error @ np.abs(offsets) + rounding_g[:, 0] + 4 * EPS * size_g
+    error_g = error @ np.abs(offsets) + rounding_g[:, 0] + 4 * EPS * (np.abs(b) + np.abs(G) @ np.abs(offsets))
     _refuse_large(np.maximum(error.max(axis=1, initial=0.0), error_g), np.abs(G).sum(axis=1) + np.abs(g))
-    # where terms were added, the data's own rounding is granted too; a single term is what the user stated
-    granted = np.where(rounding > 0, UNCERTAINTY * (np.abs(A) @ np.abs(back)), 0.0)
-    granted_g = np.where(rounding.any(axis=1), UNCERTAINTY * size_g, 0.0)
-    return np.where(np.abs(G) <= error + granted, 0.0, G), np.where(np.abs(g) <= error_g + granted_g, 0.0, g)
+    return np.where(np.abs(G) <= error, 0.0, G), np.where(np.abs(g) <= error_g, 0.0, g)
 
 
 def _refuse_large(errors: Array, sizes: Array) -> None:
