@@ -57,7 +57,7 @@ def one_case(case: int, most: int = 8) -> Counter[str]:
         return counts + Counter({"refused": 1})
     except EmptySetError as error:
         raise AssertionError(f"case {case} ({kind}): a set that is not empty was called empty: {error}") from error
-    wrong = certify(P, (tensor + moved) - moved, z - moved, options.get("weights"))
+    wrong = certify(P, (tensor + moved) - moved, z - moved, options.get("weights"), moved=float(moved.abs().max()))
     if wrong is not None:
         raise AssertionError(f"case {case} ({kind}, {info.solvers}, {tensor.dtype}, {sorted(options)}): {wrong}")
     return counts + Counter({"samples": len(x), "fallback": int(info.fallback.sum())})
@@ -76,8 +76,11 @@ def sides_of_moved_sets(P: rh.Polyhedron, v: Array) -> dict[str, Array]:
     return sides
 
 
-def certify(P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array | None = None) -> str | None:
-    """What is wrong with z as the nearest points to x, or None."""
+def certify(
+    P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array | None = None, moved: float = 0.0
+) -> str | None:
+    """What is wrong with z as the nearest points to x, or None; ``moved``: how far both were moved and back."""
+    noise = 256 * np.finfo(float).eps * moved
     exact = x.dtype == torch.float64
     tolerance = 2e-9 if exact else 2e-5
     points, nearest = (v.detach().double().numpy().reshape(len(v), -1) for v in (x, z))
@@ -89,17 +92,20 @@ def certify(P: rh.Polyhedron, x: torch.Tensor, z: torch.Tensor, weights: Array |
         excess = np.concatenate([(A @ p - P.rows.rhs) / norms, np.abs(E @ p - P.equality_rows.rhs)])
         scale = size + np.abs(np.concatenate([P.rows.rhs / norms, P.equality_rows.rhs])).max(initial=0.0)
         scale += np.finfo(float).eps * np.abs(y).max()  # a point that should be 0 is 0 up to the rounding of x
-        if excess.max(initial=0.0) > tolerance * (scale + 1e-300):
+        if excess.max(initial=0.0) > tolerance * (scale + 1e-300) + noise:
             return f"sample {n}: outside by {excess.max():.1e} at scale {scale:.1e}"
         push = w * (y - p)
-        if np.abs(push).max() <= tolerance * (np.abs(w * y).max() + 1e-300):
+        if np.abs(push).max() <= tolerance * (np.abs(w * y).max() + 1e-300) + 100 * noise * w.max():
             continue
-        loose = tolerance * 10 * (scale + np.abs(y).max() * 1e-7 + 1e-300)
+        loose = noise + tolerance * 10 * (scale + np.abs(y).max() * 1e-7 + 1e-300)
         met = (A @ p - P.rows.rhs) / norms >= -loose
         cone = np.concatenate([A[met], E, -E])
         lengths = np.linalg.norm(cone, axis=1, keepdims=True)
         left = nnls((cone / lengths).T, push / np.linalg.norm(push), maxiter=1000)[1] if len(cone) else 1.0
-        if left * np.linalg.norm(push) > tolerance * 100 * (np.abs(w * y).max() + np.abs(w * p).max()):
+        if (
+            left * np.linalg.norm(push)
+            > tolerance * 100 * (np.abs(w * y).max() + np.abs(w * p).max()) + 100 * noise * w.max()
+        ):
             return f"sample {n}: the push is no combination of the rows it meets, {left:.1e} is left"
     return None
 

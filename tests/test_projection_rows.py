@@ -8,6 +8,7 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError
+from rayhull.projection import compiled
 
 Case = tuple[rh.Polyhedron, torch.Tensor, dict[str, torch.Tensor]]
 
@@ -44,6 +45,15 @@ def test_rows_of_the_sample_give_what_each_set_alone_gives() -> None:
         torch.testing.assert_close(z[n], expected, atol=1e-9, rtol=0)
         for name in ("multipliers", "multipliers_eq", "bound_multipliers"):
             torch.testing.assert_close(getattr(info, name)[n], getattr(known, name), atol=1e-8, rtol=0)
+
+
+def test_torch_operations_give_the_same_points_as_the_compiled_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    P, x, sides = case(20, seed=3)
+    expected = rh.project(P, x, **sides)
+    monkeypatch.setattr(compiled, "available", lambda: False)
+    z, info = rh.project(P, x, **sides, return_info=True)
+    assert info.solvers == ("dual Newton",)
+    torch.testing.assert_close(z, expected, atol=1e-10, rtol=0)
 
 
 def test_rows_of_the_sample_have_gradients_once_and_twice() -> None:

@@ -62,6 +62,19 @@ class Rows:
         return operators.active_system(self.rows, q, active, at_bound)
 
 
+def solve_samples(rows: Tensor, m: int, sides: Sides, y: Tensor) -> tuple[Tensor, ...]:
+    """The same for dense rows of each sample, (n, M, d)."""
+    count = rows.shape[1]
+    effort = operators.Effort(ALONE, 0.0, PIVOTS, EXACT_STEPS * (count + y.shape[1]) + 100, False)
+    stored = operators.Rows.of_samples(rows.contiguous())
+    return operators.active_set(stored, m, sides, y.contiguous(), _equalities(y, count, m), effort)
+
+
+def sample_multipliers(rows: Tensor, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+    """w with (G D G^T) w = q over the active rows of each sample, 0 elsewhere."""
+    return operators.active_system(operators.Rows.of_samples(rows.contiguous()), q, active, at_bound)
+
+
 def _equalities(y: Tensor, count: int, m: int) -> tuple[Tensor, Tensor]:
     """The guess that equalities alone are active."""
     active = torch.zeros(len(y), count, dtype=torch.bool)

@@ -145,6 +145,8 @@ class SampleMatrix:
         return self.rows
 
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+        if q.device.type == "cpu" and compiled.available() and self.count:
+            return compiled.sample_multipliers(self.rows, q, active, at_bound)
         return regularised_solve(self.rows, q, active, at_bound == 0)
 
     def take(self, samples: Tensor) -> SampleMatrix:

@@ -15,7 +15,8 @@ from rayhull.projection.dense_problem import DenseProblem
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
-from rayhull.projection.solvers.generic import DualNewton
+from rayhull.projection.solver import Solver
+from rayhull.projection.solvers.generic import DualNewton, SampleActiveSet
 from rayhull.projection.solvers.least_distance import LeastDistance
 from rayhull.sets.rows import Array
 
@@ -103,14 +104,21 @@ def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infea
     coordinates = Coordinates(weights, x)
     dense = standard_form(Stated(P, sides, x), x, coordinates)
     with torch.no_grad():
-        problem, solver = dense.detached(), DualNewton()
+        problem = dense.detached()
+        solver, *fallbacks = _solvers(x)
         solution, done = solver.solve(problem), Projected(x, (), dense=dense)
         if not solution.solved:
-            answered(done, problem, solution, solver, (LeastDistance(),), 1, infeasible)
+            answered(done, problem, solution, solver, tuple(fallbacks), 1, infeasible)
     z = _with_derivative(dense, problem, solution)
     done.problems.append(problem)
     done.solutions.append(solution)
     return coordinates.to_plain(z).to(x.dtype), done
+
+
+def _solvers(x: Tensor) -> tuple[Solver, ...]:
+    """Who is asked, in this order; the first serves the device of the points."""
+    on_host = x.device.type == "cpu" and SampleActiveSet.fits(None)
+    return (*((SampleActiveSet(),) if on_host else ()), DualNewton(), LeastDistance())
 
 
 def _with_derivative(dense: DenseProblem, problem: Problem, solution: Solution) -> Tensor:
@@ -142,7 +150,7 @@ def info(P: Polyhedron, x: Tensor, done: Projected, weights: Array | None) -> In
     return Info(
         residual=solution.residual,
         steps=solution.steps,
-        solvers=(DualNewton.name,),
+        solvers=(_solvers(x)[0].name,),
         fallback=mask(done.fallback, n, x),
         infeasible=mask(done.infeasible, n, x),
         multipliers=multipliers[:, :m],

@@ -17,14 +17,15 @@ from rayhull.projection.certificate import residual
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.tolerances import EMPTY, FLOOR, SOLVED, TOLERANCE
 
-SHARP = 2e-14  # residuals up to this are rounding
+SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
+FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
 NEAR = 1e3  # how far the point close by is, in sizes of z
-ROUNDS = 12
+ROUNDS = 6
 
 
 def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> Solution:
     """The solution with its blurred samples solved again from close by, where that is better."""
-    blurred = (~(solution.residual <= SHARP) & (solution.status != EMPTY)).nonzero()[:, 0]
+    blurred = _blurred(problem, solution)
     if not len(blurred) or solution.z is None:
         return solution
     part = problem.take(blurred)
@@ -41,9 +42,17 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         now = Solution(face, multipliers, error, solution.steps[blurred] + inner.steps, status)
         solution.replace(blurred[better], now, better)
         z = inner.z
-        if bool((solution.residual[blurred] <= SHARP).all()):
+        if bool((solution.residual[blurred] <= SHARPER).all()):
             break
     return solution
+
+
+def _blurred(problem: Problem, solution: Solution) -> Tensor:
+    """Samples whose residual is more than rounding; a claim that the set is empty counts where it may be."""
+    assert solution.z is not None
+    far = problem.y.abs().amax(1) > FAR * solution.z.abs().amax(1)
+    blurred = ~(solution.residual <= torch.where(far, SHARPER, SHARP))
+    return (blurred & ((solution.status != EMPTY) | (not problem.may_be_empty))).nonzero()[:, 0]
 
 
 def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
@@ -61,7 +70,8 @@ def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
 def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
     """The problem of z + t (y − z), and t. Shape: (N, 1)."""
     away = problem.y - z
-    size = torch.maximum(z.abs().amax(1, keepdim=True), problem.y.abs().amax(1, keepdim=True) * 1e-15)
+    size = z.abs().amax(1, keepdim=True)
+    size = torch.where(size > 0, size, problem.y.abs().amax(1, keepdim=True))
     t = (NEAR * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
     y = z + t * away
     return replace(problem, points=lambda: y, in_place=None), t

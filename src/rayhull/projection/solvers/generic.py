@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from rayhull.projection import compiled
 from rayhull.projection.certificate import certified, mark_crossed
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.solver import Solver
@@ -52,6 +53,28 @@ class DualNewton(Solver):
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         return refined(problem, _dual(problem), _dual)
+
+
+class SampleActiveSet(Solver):
+    """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
+
+    name = "active set"
+
+    def __init__(self, form: StandardForm | None = None) -> None:
+        """Nothing of the form is needed: all that counts is in the problem."""
+
+    @classmethod
+    def fits(cls, form: StandardForm | None) -> bool:
+        return compiled.available()
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return refined(problem, self._solve(problem), self._solve)
+
+    def _solve(self, problem: Problem) -> Solution:
+        rows = problem.matrix.dense(problem.y)
+        solution = Solution(*compiled.solve_samples(rows, problem.m, problem.sides, problem.y))
+        mark_crossed(problem, solution)
+        return solution
 
 
 def _dual(problem: Problem) -> Solution:
