@@ -201,21 +201,6 @@ def test_a_negative_multiplier_is_no_certificate() -> None:
     assert residual(problem, z, torch.tensor([[0.0, -2.0, 0.0]]).double()).item() > 0.1
 
 
-def test_the_kernels_certificate_refuses_a_negative_multiplier() -> None:
-    kernel = pytest.importorskip("rayhull.projection._kernels.certificate").kkt_residual
-    P = rh.Polyhedron([[1, 0], [-1, 0], [1, 1]], [1, -1, 9])
-    form = plan(P)[0].form
-    rows, infinite = form.matrix.compiled.rows, np.full(2, np.inf)
-    y, z = np.array([3.0, 0.0]), np.array([1.0, 0.0])
-    scratch = np.empty(2), np.empty(3, bool), np.empty(2, np.int8)
-    error = [
-        kernel(rows, form.c, form.m, -infinite, infinite, y, np.array(lam), z, *scratch)
-        for lam in ([2.0, 0.0, 0.0], [0.0, -2.0, 0.0])
-    ]
-    assert error[0] <= 1e-15
-    assert error[1] > 0.1
-
-
 def test_a_claim_of_emptiness_is_proved_or_dropped() -> None:
     P = rh.Polyhedron([[1, 1], [-1, -1]], [1, 1])
     x = torch.zeros(2, 2, dtype=torch.float64)

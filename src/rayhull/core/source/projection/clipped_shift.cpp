@@ -81,14 +81,17 @@ class Block {
     return slope;
   }
 
-  // Moves z by a further step where it is free, which meets the row to the rounding of z; returns what is still off.
-  double refine(double t, double step) {
+  // Moves z by a further step where it is free, which meets the row to the rounding of z; returns what is still off, and
+  // makes `mass` that of the moved z: far away it is much smaller than before.
+  double refine(double t, double step, double& mass) {
     double excess = -c_;
+    mass = 0.0;
     for (int64_t j = 0; j < size_; j++) {
       const double u = v_[j] - t * a_[j], more = (low_[j] < u) & (u < high_[j]) ? step * a_[j] : 0.0;
       const double z = std::min(std::max(z_[j] - more, low_[j]), high_[j]);
       z_[j] = z;
       excess += a_[j] * z;
+      mass += std::abs(a_[j] * z);
     }
     return excess;
   }
@@ -144,8 +147,11 @@ class Block {
     return excess > 0.0 ? t + stride : t - stride;
   }
 
-  Root finish(double t, int64_t used, const Step& at, double& excess, double rounding) {
-    if (std::abs(excess) > rounding && at.slope > 0.0) excess = refine(t, excess / at.slope);
+  Root finish(double t, int64_t used, Step at, double& excess, double& rounding) {
+    if (std::abs(excess) > rounding && at.slope > 0.0) {
+      excess = refine(t, excess / at.slope, at.mass);
+      rounding = 2 * ULP * (at.mass + std::abs(c_));
+    }
     const double error = std::abs(excess) / std::max(std::max(at.mass / reach_, std::abs(c_)), FLOOR);
     return {t, at.mass < INFINITE ? error : INFINITE, used};
   }
