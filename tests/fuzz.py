@@ -40,7 +40,7 @@ def main() -> None:
 def write(part: str, result: dict[str, Any]) -> None:
     """Put one part's counts into the file and on the page."""
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
-    results[part] = result
+    results[f"{part} {result['seed']}"] = result
     FILE.write_text(json.dumps(results, indent=1) + "\n")
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
 
@@ -48,7 +48,8 @@ def write(part: str, result: dict[str, Any]) -> None:
 def filled(page: str, results: dict[str, Any]) -> str:
     """The page with its table made from the results."""
     rows = ["| part | command | outcomes | wrong |", "|---|---|---|---|"]
-    for part, result in sorted(results.items()):
+    for name, result in sorted(results.items()):
+        part = name.split()[0]
         command = f"`python -m tests.fuzz --only {part} --minutes {result['minutes']:g} --seed {result['seed']}`"
         outcomes = "; ".join(f"{count} × {outcome}" for outcome, count in result["counts"].items())
         rows.append(f"| {part} | {command} | {outcomes} | 0 |")
