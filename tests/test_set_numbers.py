@@ -265,3 +265,12 @@ def test_equalities_that_contradict_each_other_in_fractions_are_refused():
 def test_a_request_that_makes_no_set_says_what_was_expected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("power", [-60, -30, 0, 5, 30, 60])
+def test_an_exact_set_that_is_not_empty_is_never_called_empty_in_any_unit(power):
+    """A vertex at (1e-10, -2) in a slab of 1e-19: linear programs in floats say that there is none."""
+    p, unit = 2147483629, F(2) ** power
+    rows = [[p, 0], [-p - 1, 0], [-p, 1], [p, 1], [-p, p + 2]]
+    P = rh.Polyhedron(rows, [unit * c for c in (1, -1, 2, -1, 0)])
+    assert len(P.generators(cache=False).vertices) == 2

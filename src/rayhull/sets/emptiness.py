@@ -19,6 +19,9 @@ from rayhull.sets.rows import Rows
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+# Where rows are exact, a violation below BARELY needs a proof in integers (HiGHS allows itself 1e-7), and so does any
+# violation of unit rows with entries below SEEN (HiGHS takes them for 0).
+BARELY, SEEN = 1e-5, 1e-9
 FEW = 64  # a contradiction of at most this many rows is thinned to one in which every row is needed
 
 
@@ -82,7 +85,8 @@ def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     if rows.integers is not None and equalities.integers is not None:
         used, used_eq = (np.flatnonzero(np.abs(v) > NOT_ZERO) for v in (deepest.multipliers, deepest.eq_multipliers))
         if _is_refuted(rows.take(used), equalities.take(used_eq)):
-            return _thin(rows.take(used), equalities.take(used_eq))
+            few, few_eq = _thin(rows.take(used), equalities.take(used_eq))
+            return (*few.names, *few_eq.names)
     return _least_violation(rows, equalities) if deepest.depth < -NOT_ZERO * deepest.scale else None
 
 
@@ -140,10 +144,19 @@ def _least_violation(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
         return None
     pick = np.flatnonzero(np.abs(result.ineqlin.marginals) > NOT_ZERO) if m else np.zeros(0, int)
     pick_eq = np.flatnonzero(np.abs(result.eqlin.marginals) > NOT_ZERO) if k else np.zeros(0, int)
-    return _thin(rows.take(pick), equalities.take(pick_eq))
+    few, few_eq = _thin(rows.take(pick), equalities.take(pick_eq))
+    exact = rows.integers is not None and equalities.integers is not None
+    unsure = result.fun < BARELY * (1.0 + np.abs(b).max(initial=0.0)) or min(_smallest(A), _smallest(E)) < SEEN
+    if exact and unsure and not _is_refuted(few, few_eq):
+        return None
+    return (*few.names, *few_eq.names)
 
 
-def _thin(rows: Rows, equalities: Rows) -> tuple[str, ...]:
+def _smallest(matrix: sp.csr_array) -> float:
+    return float(np.abs(matrix.data[matrix.data != 0]).min(initial=1.0))
+
+
+def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:
     """Leave out every row without which the rest is still contradictory."""
     if len(rows) + len(equalities) <= FEW:
         for i in reversed(range(len(rows))):
@@ -154,4 +167,4 @@ def _thin(rows: Rows, equalities: Rows) -> tuple[str, ...]:
             fewer = equalities.take(np.delete(np.arange(len(equalities)), i))
             if feasible_point(rows, fewer) is None:
                 equalities = fewer
-    return (*rows.names, *equalities.names)
+    return rows, equalities
