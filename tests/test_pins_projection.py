@@ -139,3 +139,30 @@ def test_sparse_rows_are_the_same_map_as_dense_ones():
     v, w = torch.randn(5, 40, dtype=torch.float64), torch.randn(5, 30, dtype=torch.float64)
     assert torch.allclose(rows.times(v), v @ torch.as_tensor(dense).T)
     assert torch.allclose(rows.transposed_times(w), w @ torch.as_tensor(dense))
+
+
+def test_far_points_with_weights_meet_their_row_without_a_second_solver():
+    """Weights are not for the compiled kernel: the shift in torch has its own rounds of refinement."""
+    P = rh.Polyhedron([[0.6, 0.8, 0.3]], 1.0, lower=-2, upper=2)
+    far = np.array([[1e9, 1.3e9, 2e8], [1e12, 0.7e12, -3e11], [1e14, 1e14, 1e14]])
+    z, info = rh.project(P, far, weights=[1.0, 2.0, 3.0], return_info=True)
+    assert not info.fallback.any()
+    assert np.abs(z @ [0.6, 0.8, 0.3] - 1).max() <= 1e-14
+
+
+def test_far_points_meet_equalities_without_a_second_solver():
+    P = rh.Polyhedron(A_eq=[[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], b_eq=[1.0, 0.0])
+    z, info = rh.project(P, 1e9 * np.array([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]]), return_info=True)
+    assert not info.fallback.any()
+    assert np.abs(z @ np.asarray(P.A_eq, float).T - [1.0, 0.0]).max() <= 1e-14
+
+
+@pytest.mark.parametrize("total", [3.5, -0.5])
+def test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself(total):
+    P = rh.sum_to(1, 3) & rh.box(0, 1)
+    side = torch.tensor([[total]], dtype=torch.float64)
+    x = torch.zeros(1, 3, dtype=torch.float64)
+    z, info = rh.project(P, x, b_eq=side, infeasible="least", return_info=True)
+    assert info.infeasible.all()
+    assert not info.fallback.any()
+    assert z.sum() == pytest.approx(min(max(total, 0), 3))

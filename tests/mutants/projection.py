@@ -121,28 +121,20 @@ MUTANTS = [
         ("test_pins_projection.py::test_closed_forms_answer_without_a_second_solver",),
         "a chain's steps have the wrong sign and a fallback answers",
     ),
-    Mutant(
-        "projection/solvers/clipped_shift.py",
-        "ROUNDS = 3 ",
-        "ROUNDS = 1 ",
-        (
-            "test_pins_projection.py::test_far_points_meet_their_rows_to_rounding",
-            "test_pins_projection.py::test_closed_forms_answer_without_a_second_solver",
-        ),
-        "a shift is not refined where y is far away",
-    ),
+    # ROUNDS = 1 in solvers/clipped_shift.py is not listed: far points are solved from close by (solve.py), so that no
+    # answer depends on its further rounds any more.
     Mutant(
         "projection/solvers/clipped_shift.py",
         "    return above | (most < c - slack) if problem.m == 0 else above",
         "    return above",
-        ("test_pins_projection.py::test_an_equality_out_of_reach_is_empty_from_either_side",),
+        ("test_pins_projection.py::test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself",),
         "an equality out of reach from below is not seen as empty",
     ),
     Mutant(
         "projection/solvers/affine.py",
         "        for _ in range(3):  # refinement",
         "        for _ in range(1):  # refinement",
-        ("test_pins_projection.py::test_far_points_meet_their_rows_to_rounding",),
+        ("test_pins_projection.py::test_far_points_meet_equalities_without_a_second_solver",),
         "equalities are not met to rounding",
     ),
     Mutant(
