@@ -15,6 +15,8 @@ import math
 import torch
 from torch import Tensor
 
+from rayhull.maps.nonnegative import softplus
+
 
 def share(beta: Tensor) -> Tensor:
     """softplus(β) / log 2: positive, 1 at 0, about linear above.
@@ -25,7 +27,7 @@ def share(beta: Tensor) -> Tensor:
         >>> share(torch.tensor([-30.0, 0.0, 30.0])).round(decimals=2)
         tensor([ 0.0000,  1.0000, 43.2800])
     """
-    return torch.nn.functional.softplus(beta) * (1 / math.log(2))
+    return softplus(beta) * (1 / math.log(2))
 
 
 def chain(level: Tensor, beta: Tensor, steps: Tensor) -> Tensor:
@@ -57,9 +59,9 @@ def between(x: Tensor, lower: float, upper: float) -> Tensor:
     if math.isinf(lower) and math.isinf(upper):
         return x
     if math.isinf(upper):
-        return lower + torch.nn.functional.softplus(x)
+        return lower + softplus(x)
     if math.isinf(lower):
-        return upper - torch.nn.functional.softplus(-x)
+        return upper - softplus(-x)
     return lower + (upper - lower) * torch.sigmoid(x)
 
 

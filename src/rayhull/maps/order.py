@@ -30,11 +30,39 @@ def into_grid_order(u: Tensor, axes: int) -> Tensor:
         >>> into_grid_order(torch.tensor([1.0, 3.0, 2.0, 4.0]), 1)
         tensor([1.0000, 2.5000, 2.5000, 4.0000])
     """
-    above = below = u
+    above, below = u, -u
     for axis in range(-axes, 0):
-        above = torch.cummax(above, axis).values
-        below = torch.cummin(below.flip(axis), axis).values.flip(axis)
-    return mean(above, below)
+        above = running_max(above, axis)
+        below = running_max(below.flip(axis), axis).flip(axis)
+    return mean(above, -below)
+
+
+def running_max(u: Tensor, axis: int) -> Tensor:
+    """max over all that come before along an axis, and itself.
+
+    In a compiled or exported graph by maxima over windows of 1, 2, 4, ... entries: they fuse, and ONNX has them.
+
+    Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import running_max
+        >>> running_max(torch.tensor([1.0, 3.0, 2.0]), -1)
+        tensor([1., 3., 3.])
+    """
+    if not torch.compiler.is_compiling():
+        return torch.cummax(u, axis).values
+    n, width = u.shape[axis], 1
+    while width < n:
+        u = torch.cat([u.narrow(axis, 0, width), _later_max(u, axis, width)], axis)
+        width *= 2
+    return u
+
+
+def _later_max(u: Tensor, axis: int, width: int) -> Tensor:
+    """max(u_j, u_{j - width}) for j >= width."""
+    rest = u.shape[axis] - width
+    return torch.maximum(u.narrow(axis, width, rest), u.narrow(axis, 0, rest))
 
 
 def mean(above: Tensor, below: Tensor) -> Tensor:

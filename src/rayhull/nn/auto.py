@@ -35,8 +35,9 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-POINTS, NOISE, SPREAD = 48, 0.1, 2.0
-GOOD = 1.1  # error amplification up to which a cheaper way takes the place of the nearest point
+POINTS, NOISE, SPREAD = 48, 0.1, 8.0
+GOOD = 1.02  # error amplification up to which a cheaper way takes the place of the nearest point ...
+NEAR = 0.15  # ... if it also leaves at most this share of the way of points far outside
 STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
 ENTRIES = 1_000_000  # of a block's rows as a dense matrix, beyond which nothing is tried
 FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
@@ -92,14 +93,14 @@ def _measured(P: Polyhedron, options: Options) -> Choice:
     trial = Trial.of(P, view.base, coordinates_at(P, view, options.scale))
     wide, found = replace(options, factory=WIDE), {}
     for name, build in candidates().items():
-        found[name] = trial.amplification(partial(mapped, P, build(P, wide)))
-        if found[name] <= GOOD:
-            break
-    best = min(found, key=lambda name: found[name] if found[name] > GOOD else 0.0)
-    figures = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
-    if found[best] <= GOOD:
-        return replace(candidates()[best](P, options), reason=f"error over the nearest point's: {figures}")
-    return projection(P, options, f"no cheaper way is near the nearest point: {figures}")
+        into = partial(mapped, P, build(P, wide))
+        found[name] = f"{name} {trial.amplification(into):.2f}, {trial.left(into):.0%}"
+        if trial.amplification(into) <= GOOD and trial.left(into) <= NEAR:
+            figures = "; ".join(found.values())
+            return replace(
+                build(P, options), reason=f"error over the nearest point's, and way left from afar: {figures}"
+            )
+    return projection(P, options, f"no cheaper way is near the nearest point: {'; '.join(found.values())}")
 
 
 def candidates() -> dict[str, Way]:
@@ -118,7 +119,8 @@ def candidates() -> dict[str, Way]:
 class Trial:
     """Points of a block, the same with noise, and the error that the nearest points leave."""
 
-    points: Tensor  # (k, n)
+    free: Tensor  # (k, n), most of them far outside
+    points: Tensor  # the nearest points of those
     noisy: Tensor
     nearest: float
 
@@ -127,16 +129,21 @@ class Trial:
         """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
         rng = np.random.default_rng(0)
         normal = rng.standard_normal((POINTS, P.dim))
-        free = base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix)
-        points = project(P, torch.as_tensor(free).reshape(-1, *P.shape)).reshape(POINTS, -1)
+        free = torch.as_tensor(base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix))
+        points = project(P, free.reshape(-1, *P.shape)).reshape(POINTS, -1)
         size = float((points - torch.as_tensor(base)).square().mean().sqrt())
         noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
         nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(POINTS, -1)
-        return cls(points, noisy, _rms(nearest - points))
+        return cls(free, points, noisy, _rms(nearest - points))
 
     def amplification(self, into: Callable[[Tensor], Tensor]) -> float:
         """The error of a map over that of the nearest point; 1 is as good."""
         return _rms(into(self.noisy) - self.points) / self.nearest if self.nearest else 1.0
+
+    def left(self, into: Callable[[Tensor], Tensor]) -> float:
+        """How far a map's points are from the nearest ones, as a share of how far the free points are; 0 is as good."""
+        moved = _rms(self.free - self.points)
+        return _rms(into(self.free) - self.points) / moved if moved else 0.0
 
 
 def _rms(difference: Tensor) -> float:
