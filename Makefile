@@ -41,7 +41,7 @@ web/node_modules: web/package.json
 .venv/peers: .venv/bench
 	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype colorama tqdm
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
-	-$(INSTALL) pycddlib  # RAYEN imports it; it needs a compiler, libcdd and gmp. Without it RAYEN is left out.
+	-$(INSTALL) --no-deps pycddlib-standalone  # RAYEN imports cdd. Where no wheel fits, RAYEN is left out.
 	@touch $@
 
 demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)

@@ -14,6 +14,8 @@ import argparse
 import json
 import math
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -217,6 +219,7 @@ def main() -> None:
             found["results"].setdefault(name, {})[method] = row
             store(found)
             report(name, method, row)
+    subprocess.run([sys.executable, "-m", "benchmarks.learning_report"], check=True)
 
 
 def quick() -> None:

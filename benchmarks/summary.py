@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.harness import RESULTS, table
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning")))
 MARKERS = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -195,6 +195,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "layer": layer,
     "projection": lambda: first_table("projection"),
     "choices": lambda: first_table("projection_choices"),
+    "learning": lambda: first_table("learning"),
+    "learning_costs": lambda: (RESULTS / "learning.md").read_text(encoding="utf-8").split("\n\n")[1].strip(),
     "accuracy": accuracy,
 }
 

@@ -169,6 +169,42 @@ def _train(rank: int, port: int) -> None:
     torch.distributed.destroy_process_group()
 
 
+def _train_sharded(rank: int, port: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
+    torch.manual_seed(0)
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+    alone = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), rh.Constrained(8, P))
+    sharded = copy.deepcopy(alone)
+    fully_shard(sharded[2], mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    optimisers = [torch.optim.SGD(m.parameters(), 0.1) for m in (alone, sharded)]
+    for step in range(3):
+        h = torch.randn(
+            8, 4, generator=torch.Generator().manual_seed(step)
+        )  # the same on both, so that one alone agrees
+        outputs = [model(h) for model in (alone, sharded)]
+        assert torch.allclose(*outputs, atol=1e-5)
+        assert bool(P.contains(outputs[1]).all())
+        for x, optimiser in zip(outputs, optimisers, strict=True):
+            optimiser.zero_grad()
+            x.square().sum().backward()
+            optimiser.step()
+    assert sharded[2].linear.weight.to_local().numel() < alone[2].linear.weight.numel()
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_weights_of_one_layer() -> None:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_train_sharded, (port,), nprocs=2)
+
+
 @pytest.mark.slow
 def test_two_processes_train_together() -> None:
     import socket
