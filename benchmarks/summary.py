@@ -15,7 +15,10 @@ from typing import Any
 from benchmarks.harness import RESULTS, table
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning")))
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning")),
+)
 MARKERS = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
