@@ -26,8 +26,8 @@ BATCH = 64
 def variant(task: peers.Task, solver: str = "auto", **constants: int) -> tuple[Callable[[], object], float]:
     """One way of solving the task's first samples, and its mean number of steps."""
     module = rh.Projection(task.polyhedron, solver=solver)
-    for part in module.projector.parts:
-        rows = part.way.compiled_rows
+    for block in module.projector.plan("cpu"):
+        rows = block.form.matrix.compiled
         rows.gradient_steps = min(rows.gradient_steps, constants.get("gradient", rows.gradient_steps))
     x = torch.tensor(task.points[:BATCH]).reshape(-1, *task.polyhedron.shape)
     sides = {} if task.b_eq is None else {"b_eq": torch.tensor(task.b_eq[:BATCH])}

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.projection.problem import Problem
+from rayhull.projection.standard_form import StandardForm
 from rayhull.projection.solvers import external
 
 Array = np.ndarray[Any, Any]
@@ -48,11 +48,11 @@ def ours(task: Task, dtype: torch.dtype = torch.float64) -> Solve:
 
 def loop(task: Task, solver: str, **settings: Any) -> Solve:
     """A solver, sample by sample, with its rows set up once: nothing of ours but the interface."""
-    problem = Problem.of(task.polyhedron)
+    problem = StandardForm.of(task.polyhedron)
     one = external.SOLVERS[solver](problem, **settings)
 
     def solve(points: Array) -> Array:
-        c = np.tile(problem.rhs, (len(points), 1))
+        c = np.tile(problem.c, (len(points), 1))
         if task.b_eq is not None:
             c[:, problem.m :] = task.b_eq[: len(points)] / problem.norms[problem.m :]
         return np.stack([one(y, c[n], problem.lower, problem.upper)[0] for n, y in enumerate(points)])
@@ -63,19 +63,19 @@ def loop(task: Task, solver: str, **settings: Any) -> Solve:
 def proxqp(task: Task) -> Solve:
     import proxsuite
 
-    problem = Problem.of(task.polyhedron)
+    problem = StandardForm.of(task.polyhedron)
     m, d = problem.m, problem.d
-    G, A = problem.dense[:m], problem.dense[m:]
+    G, A = problem.matrix.dense_array[:m], problem.matrix.dense_array[m:]
     qp = proxsuite.proxqp.dense.QP(d, len(A), m, problem.bounded)
     qp.settings.eps_abs = 1e-9
     box = (problem.lower, problem.upper) if problem.bounded else ()
     low = np.full(m, -1e30)
-    qp.init(np.eye(d), np.zeros(d), A, problem.rhs[m:], G, low, problem.rhs[:m], *box)
+    qp.init(np.eye(d), np.zeros(d), A, problem.c[m:], G, low, problem.c[:m], *box)
 
     def solve(points: Array) -> Array:
         out = []
         for n, y in enumerate(points):
-            b = problem.rhs[m:] if task.b_eq is None else task.b_eq[n] / problem.norms[m:]
+            b = problem.c[m:] if task.b_eq is None else task.b_eq[n] / problem.norms[m:]
             qp.update(g=-y, b=b)
             qp.solve()
             out.append(qp.results.x.copy())
@@ -87,11 +87,11 @@ def proxqp(task: Task) -> Solve:
 def qpth(task: Task) -> Solve:
     from qpth.qp import QPFunction
 
-    P, problem = task.polyhedron, Problem.of(task.polyhedron)
+    P, problem = task.polyhedron, StandardForm.of(task.polyhedron)
     rows = P.rows
     G, h = torch.tensor(rows.matrix.toarray()), torch.tensor(rows.rhs)
-    A = torch.tensor(problem.dense[problem.m :])
-    b = torch.tensor(problem.rhs[problem.m :])
+    A = torch.tensor(problem.matrix.dense_array[problem.m :])
+    b = torch.tensor(problem.c[problem.m :])
     layer = QPFunction(verbose=-1, check_Q_spd=False)
 
     def solve(points: Array) -> Array:
@@ -134,15 +134,15 @@ def pinet(task: Task, violation: float = 1e-6) -> Solve:
     )
     from pinet.project import Project
 
-    problem = Problem.of(task.polyhedron)
+    problem = StandardForm.of(task.polyhedron)
     m = problem.m
     parts: dict[str, Any] = {}
-    c, lower, upper = (jnp.asarray(v)[None, :, None] for v in (problem.rhs, problem.lower, problem.upper))
+    c, lower, upper = (jnp.asarray(v)[None, :, None] for v in (problem.c, problem.lower, problem.upper))
     if m:
-        G = jnp.asarray(problem.dense[:m])[None]
+        G = jnp.asarray(problem.matrix.dense_array[:m])[None]
         parts["ineq_constraint"] = AffineInequalityConstraint(G, jnp.full((1, m, 1), -jnp.inf), c[:, :m])
-    if m < len(problem.rhs):
-        parts["eq_constraint"] = EqualityConstraint(jnp.asarray(problem.dense[m:])[None], c[:, m:])
+    if m < len(problem.c):
+        parts["eq_constraint"] = EqualityConstraint(jnp.asarray(problem.matrix.dense_array[m:])[None], c[:, m:])
     if problem.bounded:
         parts["box_constraint"] = BoxConstraint(BoxConstraintSpecification(lb=lower, ub=upper))
     layer = Project(**parts)
