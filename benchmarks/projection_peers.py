@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.projection.standard_form import StandardForm
 from rayhull.projection.solvers import external
+from rayhull.projection.standard_form import StandardForm
 
 Array = np.ndarray[Any, Any]
 Solve = Callable[[Array], Array]

@@ -47,24 +47,25 @@ class Block {
  private:
   // z = clip(v); returns a z.
   double clip() {
-    double total = 0.0;
+    const double *a = a_, *low = low_, *high = high_, *v = v_.data();
+    double *z = z_.data(), total = 0.0;
     for (int64_t j = 0; j < size_; j++) {
-      const double z = std::min(std::max(v_[j], low_[j]), high_[j]);
-      z_[j] = z;
-      total += a_[j] * z;
+      z[j] = std::min(std::max(v[j], low[j]), high[j]);
+      total += a[j] * z[j];
     }
     return total;
   }
 
   // z = clip(v - t a).
   Step shift(double t) {
-    double total = 0.0, slope = 0.0, mass = 0.0;
+    const double *__restrict a = a_, *__restrict low = low_, *__restrict high = high_, *__restrict v = v_.data();
+    double *__restrict z = z_.data(), total = 0.0, slope = 0.0, mass = 0.0;
     for (int64_t j = 0; j < size_; j++) {
-      const double u = v_[j] - t * a_[j], z = std::min(std::max(u, low_[j]), high_[j]);
-      z_[j] = z;
-      total += a_[j] * z;
-      mass += std::abs(a_[j] * z);
-      slope += (low_[j] < u) & (u < high_[j]) ? a_[j] * a_[j] : 0.0;
+      const double u = v[j] - t * a[j], inside = std::min(std::max(u, low[j]), high[j]), term = a[j] * inside;
+      z[j] = inside;
+      total += term;
+      mass += std::abs(term);
+      slope += (low[j] < u) & (u < high[j]) ? a[j] * a[j] : 0.0;
     }
     return {total, slope, mass};
   }
@@ -72,11 +73,12 @@ class Block {
   // The slope for t just past 0 in the given direction: a coordinate on its bound that moves inwards counts. Images sit
   // on the bounds of their pixels; without this their first Newton step would jump far too wide.
   double first_slope(double direction) const {
+    const double *a = a_, *low = low_, *high = high_, *v = v_.data();
     double slope = 0.0;
     for (int64_t j = 0; j < size_; j++) {
-      const bool down = direction * a_[j] > 0.0;
-      const bool above = down ? low_[j] < v_[j] : low_[j] <= v_[j], below = down ? v_[j] <= high_[j] : v_[j] < high_[j];
-      slope += above & below ? a_[j] * a_[j] : 0.0;
+      const double out = direction * a[j] > 0.0 ? high[j] : low[j];  // the bound that it leaves
+      const bool inside = (low[j] < v[j]) & (v[j] < high[j]), leaves = (v[j] == out) & (low[j] < high[j]);
+      slope += inside | leaves ? a[j] * a[j] : 0.0;
     }
     return slope;
   }
