@@ -14,7 +14,7 @@ help:  ## List the targets
 .venv/torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayhull needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	$(INSTALL) torch==2.13.0 hatchling
+	$(INSTALL) torch==2.13.0 hatchling editables  # the last two build us, with no environment of their own
 	@touch $@
 
 .venv/demo: .venv/torch pyproject.toml
