@@ -34,11 +34,12 @@ class Folded(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, **sides: Tensor | None) -> Tensor:
+        """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
             c = c[..., :-1].nan_to_num(0.0) + c[..., -1:]
-        out: Tensor = self.rest(c)
+        out: Tensor = self.rest(c, **sides)
         return out
 
     def extra_repr(self) -> str:

@@ -272,6 +272,9 @@ class MapInto(Constants, OfSet):
         """Which way in each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.blocks()]
+        if self.varies is not None:
+            where = "an affine rule, proven for its range" if self.rule is not None else "a phase 1 for each call"
+            lines.append(f"  {', '.join(self.varies)} of the sample: base points by {where}")
         if not self.shrinking and any(part.closing.shrinks for part in self.blocks()):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:
