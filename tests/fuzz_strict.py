@@ -87,7 +87,8 @@ def ways_to_run(layer: rh.Constrained, rng: np.random.Generator, folder: Path) -
         yield "checkpoint", from_checkpoint(layer)
     if rng.random() < COMPILED:
         yield "compiled", layer.fold(compile=True)
-    if rng.random() < EXPORTED and layer.linear.weight.dtype != torch.bfloat16:
+    onnx = not any(part.method == "projection" for part in layer.map.blocks())
+    if rng.random() < EXPORTED and onnx and layer.linear.weight.dtype != torch.bfloat16:
         path = to_onnx(layer.fold() if rng.random() < 0.5 else layer, 4, folder / "layer.onnx")
         yield "onnx, optimised", onnx_run(path, optimised=True)
         yield "onnx, as it is", onnx_run(path, optimised=False)

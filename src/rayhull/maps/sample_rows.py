@@ -33,7 +33,7 @@ def combined(rows: Tensor, weights: Tensor) -> Tensor:
 def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
     """w moved by accelerated dual steps towards {G w <= c}; right-hand sides may be infinite.
 
-    The step is 1 / max_i Σ_j |g_i·g_j|, which is at most 1 / ‖G‖₂².
+    The step is 1 / ‖G‖₂², from the largest eigenvalue of G Gᵀ, or of GᵀG where that is smaller.
 
     Examples:
         >>> import torch
@@ -43,13 +43,19 @@ def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
     """
     if not steps or not rhs.shape[-1]:
         return w
-    step = (rows @ rows.mT).abs().sum(-1).amax(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()
+    step = _largest_eigenvalue(rows.detach()).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()
     last = ahead = torch.zeros_like(rhs)
     for momentum in momenta(steps):
         over = times(rows, w - combined(rows, ahead)) - rhs
         new = torch.relu(ahead + step * over)
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return w - combined(rows, last)
+
+
+def _largest_eigenvalue(rows: Tensor) -> Tensor:
+    """‖G‖₂², (1,) or (n, 1)."""
+    gram = rows @ rows.mT if rows.shape[-2] <= rows.shape[-1] else rows.mT @ rows
+    return torch.linalg.eigvalsh(gram)[..., -1:]
 
 
 def onto_independent_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:

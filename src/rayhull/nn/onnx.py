@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import torch
@@ -39,17 +40,22 @@ def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_vers
         raise MissingExtraError("onnxscript", "onnx", "Writing an ONNX file") from None
     _refuse_what_onnx_lacks(module)
     dtype, device = _of_weights(module)
-    program = torch.onnx.export(
-        module.eval(),
-        (torch.zeros(2, in_features, dtype=dtype, device=device),),
-        input_names=["features"],
-        output_names=["x"],
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
-        dynamo=True,
-        verbose=False,
-        optimize=False,
-        opset_version=opset_version,
-    )
+    try:
+        program = torch.onnx.export(
+            module.eval(),
+            (torch.zeros(2, in_features, dtype=dtype, device=device),),
+            input_names=["features"],
+            output_names=["x"],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamo=True,
+            verbose=False,
+            optimize=False,
+            opset_version=opset_version,
+        )
+    except torch.onnx.errors.OnnxExporterError as error:
+        missing = re.search(r"No ONNX function found for .*?op='([\w.]+)'", str(error))
+        what = f"ONNX has no operator for {missing[1]}" if missing else "torch's exporter failed"
+        raise RayhullError(f'{what}: export a layer with method="shrink", "rays" or "vertices".') from error
     assert program is not None
     program.save(str(path))
     return Path(path)
