@@ -9,11 +9,13 @@ import torch
 
 import rayhull as rh
 from rayhull.projection import certificate
+from rayhull.projection import plan as plans
 from rayhull.projection.matrix import Matrix
 from rayhull.projection.plan import plan
 from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.sides import Sides
-from rayhull.projection.tolerances import EMPTY, TOLERANCE
+from rayhull.projection.solver import Solver
+from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
 
 SQUARE = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.5], lower=-1)
 
@@ -166,3 +168,37 @@ def test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself(total):
     assert info.infeasible.all()
     assert not info.fallback.any()
     assert z.sum() == pytest.approx(min(max(total, 0), 3))
+
+
+class Unable(Solver):
+    """Finds nothing, and says so."""
+
+    name = "unable"
+
+    @classmethod
+    def fits(cls, form):
+        return True
+
+    def solve(self, problem, guess=None):
+        n, rows = len(problem.y), problem.matrix.count
+        status = torch.full((n,), self.status)
+        residual = torch.full((n,), 1e-6, dtype=torch.float64)
+        return Solution(problem.y.clone(), problem.y.new_zeros(n, rows), residual, torch.ones_like(status), status)
+
+    status = UNSOLVED
+
+
+class Careless(Unable):
+    """Calls its answer solved, at a residual of 1e-6."""
+
+    name = "careless"
+    status = SOLVED
+
+
+def test_a_second_solver_is_believed_only_up_to_the_stated_residual(monkeypatch):
+    monkeypatch.setitem(plans.SOLVERS, "auto", (Unable,))
+    monkeypatch.setattr(plans, "GENERIC", (Careless,))
+    P = rh.Polyhedron([[1.0, 0.0], [1.0, 1.0]], [1.0, 1.5])
+    z, info = rh.project(P, np.array([[2.0, 0.0]]), return_info=True)
+    assert info.fallback.all()
+    assert np.allclose(z, [[1.0, 0.0]], atol=1e-9)

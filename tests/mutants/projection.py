@@ -141,7 +141,7 @@ MUTANTS = [
         "projection/solve.py",
         "    again.status[(again.status == SOLVED) & ~(again.residual <= TOLERANCE)] = UNSOLVED",
         "    pass",
-        ("test_projection.py::test_an_unconverged_sample_is_solved_again_or_raises",),
+        ("test_pins_projection.py::test_a_second_solver_is_believed_only_up_to_the_stated_residual",),
         "a fallback's answer is taken whatever its residual",
     ),
 ]
