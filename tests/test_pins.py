@@ -13,6 +13,7 @@ import torch
 import rayhull as rh
 from rayhull.exact import elimination
 from rayhull.exact.matrices import product
+from rayhull.maps.conic import without_carefully
 from rayhull.maps.order import into_grid_order
 
 # -- the yardstick --------------------------------------------------------------------------------------------------
@@ -136,6 +137,16 @@ def test_the_centre_is_where_the_slacks_balance():
     assert np.abs(pull + x / max(1.0, np.abs(x).max()) ** 2).max() < 0.5
     assert np.abs(x[0] - x[1]) < 1e-6
     assert x[0] < -0.1  # the Chebyshev centre would be nearer to 0
+
+
+def test_what_is_left_beside_a_span_is_never_rounding_alone():
+    torch.manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(6, 2, dtype=torch.float64)).Q
+    inside = 1e8 * torch.randn(50, 2, dtype=torch.float64) @ basis.mT
+    assert not without_carefully(inside, basis).any()
+    beside = without_carefully(torch.randn(50, 6, dtype=torch.float64), basis)
+    left = without_carefully(inside + beside, basis)
+    assert bool(((left @ basis).abs().amax(-1) <= 4e-16 * left.abs().amax(-1)).all())
 
 
 def test_an_order_is_met_halfway():

@@ -81,7 +81,7 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/clipped_shift.cpp",
-        "    if (std::abs(excess) > rounding && at.slope > 0.0) excess = refine(t, excess / at.slope);",
+        "      excess = refine(t, excess / at.slope, at.mass);",
         "    ",
         (*SHIFTS, "test_pins_projection.py::test_far_points_meet_their_rows_to_rounding"),
         "a shift is not refined",
