@@ -23,7 +23,7 @@ SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)
 METHODS, SHARES = ("auto", "shrink", "vertices", "projection"), (0.4, 0.29, 0.3, 0.01)
 PROJECTED = (1e-6, 1.0, 1e3)  # scales of what is projected
 CHECKPOINTS, COMPILED, EXPORTED = 0.25, 0.002, 0.05  # how often; a compilation takes some 20 s, an export 1 s
-SAMPLES, MANY, SIDED = {"eager": 1024, "folded": 1024, "checkpoint": 1024}, 20_000, 256
+SAMPLES, MANY, SIDED = {"eager": 4096, "folded": 4096, "checkpoint": 4096}, 20_000, 256
 
 
 def inequalities_of(P: rh.Polyhedron) -> rh.Polyhedron:
