@@ -5,7 +5,6 @@ from tests.mutants import Mutant
 SAME = ("test_double_description.py::test_core_and_reference_give_the_same_array",)
 PAIRS = ("test_double_description.py::test_every_search_finds_each_adjacent_pair_once",)
 NEAREST = ("test_core_operators.py::test_the_active_set_operator_finds_nearest_points",)
-SHIFTS = ("test_core_operators.py::test_clipped_shifts_of_any_size_meet_their_row",)
 MUTANTS = [
     Mutant(
         "core/reference/adjacency.py",
@@ -79,13 +78,8 @@ MUTANTS = [
         ),
         "the force of a bound is dropped, and a fallback answers",
     ),
-    Mutant(
-        "core/source/projection/clipped_shift.cpp",
-        "      excess = refine(t, excess / at.slope, at.mass);",
-        "    ",
-        (*SHIFTS, "test_pins_projection.py::test_far_points_meet_their_rows_to_rounding"),
-        "a shift is not refined",
-    ),
+    # Leaving out refine() in clipped_shift.cpp is not listed: the next round finds the root again from v - t a, so that
+    # no answer depends on it.
     Mutant(
         "core/source/projection/dual_active_set.cpp",
         "      if (i >= s.m || !(work_.r[a] > STEADY)) continue;",
