@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
 from rayhull.projection.dense_problem import DenseProblem
 from rayhull.projection.problem import Problem, Solution
@@ -98,7 +99,7 @@ def _norms(G: Tensor) -> Tensor:
     return torch.where(lengths > 0, lengths, 1.0) * largest
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # iterations that end by themselves; a program that is exported cannot hold them
+@_disable_dynamo  # iterations that end by themselves; a program that is exported cannot hold them
 def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infeasible: str) -> tuple[Tensor, Projected]:
     """Nearest points (n, D), and how they were found."""
     coordinates = Coordinates(weights, x)
