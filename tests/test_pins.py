@@ -15,6 +15,7 @@ from rayhull.exact import elimination
 from rayhull.exact.matrices import product
 from rayhull.maps.conic import without_carefully
 from rayhull.maps.order import into_grid_order
+from rayhull.sets.rows import Rows
 
 # -- the yardstick --------------------------------------------------------------------------------------------------
 
@@ -236,3 +237,12 @@ def test_a_checkpoint_in_a_shorter_dtype_leaves_the_geometry_alone(dtype, strict
                            for name, value in torch.load(file).items()})  # fmt: skip
     x = layer(100 * torch.randn(1000, 4))
     assert P.contains_exactly(x).all() if strict else P.contains(x).all()
+
+
+@pytest.mark.parametrize("sides", [(1, 2), (2, 1)])
+def test_conversion_refuses_contradictory_equalities_by_itself(sides):
+    """Where the constructor's own check was left out."""
+    both = Rows.stack([rh.Polyhedron(A_eq=[[1, 1]], b_eq=[side]).equalities for side in sides])
+    P = rh.Polyhedron.from_rows(Rows.empty(2), both, None, None, (2,), check=False)
+    with pytest.raises(rh.EmptySetError):
+        rh.convert(P, cache=False)
