@@ -19,7 +19,7 @@ from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.event_order import ToEventOrder
-from rayhull.nn.following import Following, Kind, base_rule_or_none
+from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
 from rayhull.nn.gauge import NoSlackError
 from rayhull.nn.sides import Sides
 from rayhull.nn.way import Choice, Options
@@ -273,13 +273,20 @@ class MapInto(Constants, OfSet):
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.blocks()]
         if self.varies is not None:
-            where = "an affine rule, proven for its range" if self.rule is not None else "a phase 1 for each call"
-            lines.append(f"  {', '.join(self.varies)} of the sample: base points by {where}")
+            steps = STEPS if self.approach is None else self.approach
+            where = "a phase 1 for each call" if self.rule is None else f"an affine rule (slack >= {self._least():.2g})"
+            names = ", ".join(self.varies)
+            lines.append(f"  {names} of the sample: {steps} dual steps, then a shrink, from base points by {where}")
         if not self.shrinking and any(part.closing.shrinks for part in self.blocks()):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:
             lines.append("  strict: every inequality and bound holds in rational arithmetic")
         return "\n".join(lines)
+
+    def _least(self) -> float:
+        """The least slack that the base rule keeps over its whole range, rows that never move left out."""
+        slack = np.zeros(0) if self.rule is None else self.rule.slack
+        return float(slack[slack > 0].min(initial=np.inf))
 
     def extra_repr(self) -> str:
         methods = ", ".join(dict.fromkeys(part.method for part in self.blocks()))
