@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rayhull.maps.approach import approach, clamped, step_size
 from rayhull.maps.conic import without
-from rayhull.nn.base_point import View, within
+from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.sides import Sides
 from rayhull.sets.rows import Array
@@ -94,12 +94,14 @@ class DualSteps(Step):
     def _take(self, stated: Array, rhs: Array, view: View, metric: Array | None) -> None:
         """Rows of unit length in the metric; equalities come last and are met at the base point."""
         rows = np.vstack([stated, view.equal.T]) if self.equalities else within(stated, view.equal)
+        scale = near_one(rows)[:, None]  # rows of any size: their squares must not overflow or vanish
+        rows = rows * scale
         unit = rows if metric is None else rows @ metric
         norms = np.linalg.norm(unit, axis=1, keepdims=True)
         self.step = step_size(unit / norms)
         self.constant("rows", rows / norms)
         self.constant("back", rows / norms if metric is None else unit / norms @ metric)
-        norms = norms[: len(rhs), 0]
+        norms = (norms / scale)[: len(rhs), 0]
         self.constant("norms", norms)
         self.constant("as_stated", stated / norms[:, None])
         self.constant("rhs", rhs / norms)
