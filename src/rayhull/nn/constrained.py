@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rayhull.maps.convex_weights import Weights
 from rayhull.maps.nonnegative import NonNegative
-from rayhull.nn.keeping import keeping_map, weights_for
+from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto, need_set
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ class Constrained(nn.Module):
             >>> bool(torch.allclose(head(h), linear(h), atol=1e-5))
             True
         """
-        into = keeping_map(linear, P, method, strict)
+        refuse_other_size(linear, P)
+        like = linear.weight
+        into = keeping_map(P, method, strict=strict, device=like.device, dtype=like.dtype)
         made = cls.__new__(cls)
         made._build(linear.in_features, into, batch_norm=False)
         weight, bias = weights_for(into, linear)

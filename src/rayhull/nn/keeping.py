@@ -1,8 +1,8 @@
-"""A trained Linear as coefficients of a map into a set, so that what it says is kept inside."""
+"""Maps that keep what is inside: for weights, and for a trained Linear whose outputs become coefficients."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,21 +15,24 @@ if TYPE_CHECKING:
 KEEPING = ("auto", "shrink", "projection")  # tried in this order for a map that is the identity inside
 
 
-def keeping_map(linear: nn.Linear, P: Polyhedron, method: str, strict: bool) -> MapInto:
-    """A map into P that leaves points of the set where they are."""
+def keeping_map(P: Polyhedron, method: str = "auto", **options: Any) -> MapInto:
+    """A map into P that leaves points of the set where they are; ``options`` are those of :class:`rayhull.MapInto`."""
+    for way in KEEPING if method == "auto" else (method,):
+        into = MapInto(P, method=way, **options)
+        if into.identity_inside:
+            return into
+    raise ValueError(
+        f"method={method!r} moves points of the set too, so nothing of what is there would be kept: use 'shrink' or "
+        "'projection'."
+    )
+
+
+def refuse_other_size(linear: nn.Linear, P: Polyhedron) -> None:
+    """The Linear's outputs must be the coordinates of the set."""
     if linear.out_features != P.dim:
         raise ValueError(
             f"the Linear has {linear.out_features} outputs but the set has {P.dim} coordinates: they must be the same."
         )
-    like = linear.weight
-    for way in KEEPING if method == "auto" else (method,):
-        into = MapInto(P, method=way, strict=strict, device=like.device, dtype=like.dtype)
-        if into.identity_inside:
-            return into
-    raise ValueError(
-        f"method={method!r} moves points of the set too, so nothing of the Linear would be kept: use 'shrink' or "
-        "'projection'."
-    )
 
 
 def weights_for(into: MapInto, linear: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.maps.nonnegative import NonNegative
-from rayhull.nn.map_into import MapInto
+from rayhull.nn.keeping import keeping_map
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 class Parametrization(nn.Module):
     """A weight that stays in the set, whatever the optimiser does to the tensor behind it.
 
-    The tensor behind has the weight's own shape: the ways in that take one coefficient for each coordinate ("rays" of
-    independent rows, "shrink", and the closed forms of bounds) are the identity inside the set, so that
-    ``right_inverse`` is too.
+    The tensor behind has the weight's own shape, and a weight inside the set is kept as it is: "auto" takes the first
+    way in that is the identity there ("shrink" always is).
 
     Args:
         P: a set of the weight's shape.
@@ -48,14 +47,9 @@ class Parametrization(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.map = MapInto(
-            P, method=method, nonnegative=nonnegative, smooth=smooth, strict=strict, device=device, dtype=dtype
+        self.map = keeping_map(
+            P, method, nonnegative=nonnegative, smooth=smooth, strict=strict, device=device, dtype=dtype
         )
-        if not self.map.identity_inside:
-            raise ValueError(
-                f"Parametrization needs a way in with one coefficient for each of {P.dim} coordinates, and this set "
-                f"takes {self.map.coefficients} ({self.map.describe()}). Use method='shrink'."
-            )
 
     def forward(self, coefficients: Tensor) -> Tensor:
         return self.map(coefficients.flatten())
