@@ -83,6 +83,10 @@ UNFIT = {  # what a method cannot do, from its own paper
     ("HardNet pwc", "DC3"): "no equalities to complete",
     ("HardNet cbf", "DC3"): "no equalities to complete",
     ("toy MPC", "HardNet-Aff"): "more rows than coordinates",
+    **{
+        (name, "HardNet-Aff"): "its published training (soft at first, 1000 epochs) is not rebuilt here"
+        for name in ("DC3 convex", "DC3 nonconvex", "HardNet opt")
+    },
     ("toy MPC", "DC3"): "published for quadratic programs without bounds",
     ("HardNet cbf", "projected after training"): "trained through the episode, see nearest point",
 }

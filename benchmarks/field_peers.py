@@ -66,7 +66,7 @@ class ProjectedAfter(Head):
 class HardNetAff(Head):
     """u + A⁺(relu(lower - A u) - relu(A u - upper)) over all rows, two-sided: exact for independent rows.
 
-    Bounds of coordinates count as rows. The first ``free_epochs`` train without the step, as published for "opt".
+    Its authors train "opt" without the step at first; here the step is there from the start.
     """
 
     soft = 10.0
