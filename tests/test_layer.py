@@ -265,8 +265,11 @@ def test_weights_can_live_in_a_set() -> None:
     assert torch.allclose(linear.weight, inside, atol=1e-6)
     linear(torch.randn(2, 5)).sum().backward()
     assert linear.parametrizations.weight.original.grad is not None
-    with pytest.raises(ValueError, match="method='shrink'"):
-        rh.Parametrization(rh.ordered(None, (3, 3)))
+    kept = rh.Parametrization(rh.simplex(4))  # "auto" would take vertices, which move points of the set
+    inside = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    assert torch.allclose(kept(kept.right_inverse(inside)), inside, atol=1e-6)
+    with pytest.raises(ValueError, match="use 'shrink'"):
+        rh.Parametrization(rh.simplex(4), method="vertices")
 
 
 def test_assert_feasible_accepts_the_layer() -> None:
