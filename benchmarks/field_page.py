@@ -50,9 +50,10 @@ INTRODUCTION = """# The field's own benchmarks
 DC3's quadratic programs, HardNet's problems and Pi-net's toy MPC, rebuilt from their public definitions with the
 published seeds (`benchmarks/field_problems.py`; the optima agree with the papers' to their last digit). Every method
 here has the same network (two hidden layers of 200), the same epochs and the same choice of learning rates, made on
-validation data; medians over seeds, least and largest in brackets. "Outside" is the share of test samples with an
-inequality broken at all, judged in float64 without a tolerance. Training seconds are of one processor. *Published*
-rows are the papers' own numbers, with their networks, epochs and machines.
+validation data (the published rate where there are none); medians over seeds, least and largest in brackets.
+"Outside" is the share of test samples with an inequality broken at all, judged in float64 without a tolerance.
+Training seconds are of one processor. *Published* rows are the papers' own numbers, with their networks, epochs and
+machines.
 
 `python -m benchmarks.field` computes what is missing and goes on where it was stopped;
 `python -m benchmarks.field_page` writes this page from
