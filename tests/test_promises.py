@@ -38,7 +38,10 @@ def test_every_ready_made_set_and_layer_shows_an_example():
             assert ">>>" in (item.__doc__ or ""), f"{name} has no example"
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/start/*.md")))],
+)
 def test_code_on_a_page_runs_and_prints_what_it_says(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
