@@ -55,7 +55,7 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
     as one that was not.
     """
     steps = -(-len(data[0]) // settings.batch_size)
-    optimizer = torch.optim.Adam(task.parameters(), lr=settings.learning_rate)
+    optimizer = torch.optim.Adam(task.parameters(), lr=settings.learning_rate, fused=True)
     schedule = Schedule(optimizer, settings.schedule, steps * settings.epochs)
     state = run.restore()
     if state is not None:
