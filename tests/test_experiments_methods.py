@@ -159,6 +159,19 @@ def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():
     assert schedule.rate() == pytest.approx(1e-5)
 
 
+@pytest.mark.parametrize(("kind", "factor", "cooldown"), [("plateau", 0.1, 0), ("halving", 0.5, 5)])
+def test_a_plateau_schedule_cuts_where_torch_would(kind, factor, cooldown):
+    ours, theirs = (torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1.0) for _ in range(2))
+    schedule = Schedule(ours, kind, 100)
+    reference = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, factor=factor, patience=5, cooldown=cooldown, eps=0)
+    losses = 1 / torch.arange(1, 201) ** 0.1 + 0.05 * torch.rand(200, generator=torch.Generator().manual_seed(0))
+    for loss in losses.tolist():
+        schedule.after_epoch(loss)
+        reference.step(loss)
+        assert schedule.rate() == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)
+    assert schedule.rate() < 0.2
+
+
 def test_the_cosine_schedule_ends_at_zero():
     optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1.0)
     schedule = Schedule(optimizer, "cosine", 50)
