@@ -16,7 +16,7 @@ from rayhull.nn.coordinates import coordinates_at
 from rayhull.nn.onnx import to_onnx
 from rayhull.nn.way import Options
 from rayhull.nn.ways import approach, shrink
-from rayhull.sets.base_point import base_point
+from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
 

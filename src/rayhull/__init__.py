@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rayhull.nn.schedule import FreeStart
     from rayhull.projection import project
     from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
-    from rayhull.sets.base_point import scale_from
     from rayhull.sets.combining import intersection, product
-    from rayhull.sets.cvxpy import from_cvxpy
+    from rayhull.sets.interchange import from_cvxpy
+    from rayhull.sets.interior import scale_from
     from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.ready_made import (
@@ -55,16 +55,14 @@ if TYPE_CHECKING:
         unimodal,
         windows,
     )
-    from rayhull.sets.rules import rules
-    from rayhull.sets.variables import variables
+    from rayhull.sets.rules import rules, variables
 
 _HOME = {
     "nn.projection": ["Projection", "ProjectedInEval"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
-    "sets.variables": ["variables"],
-    "sets.cvxpy": ["from_cvxpy"],
-    "sets.rules": ["rules"],
+    "sets.interchange": ["from_cvxpy"],
+    "sets.rules": ["rules", "variables"],
     "sets.parsing": ["parse"],
     "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled"],
     "sets.combining": ["intersection", "product"],
@@ -74,7 +72,7 @@ _HOME = {
     "nn.constrained": ["Constrained"],
     "nn.compare": ["compare"],
     "nn.schedule": ["FreeStart"],
-    "sets.base_point": ["scale_from"],
+    "sets.interior": ["scale_from"],
     "nn.heads": ["constrain"],
     "nn.map_into": ["MapInto"],
     "nn.parametrization": ["Parametrization"],

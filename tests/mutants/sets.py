@@ -119,7 +119,7 @@ MUTANTS = [
         "a contradiction names too few rows",
     ),
     Mutant(
-        "sets/centre.py",
+        "sets/interior.py",
         "        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)",
         "        after = x + 0 * step",
         (
@@ -192,21 +192,21 @@ MUTANTS = [
         "plus is read as minus",
     ),
     Mutant(
-        "sets/slacks.py",
+        "sets/description.py",
         "0.0 - abs(parts[0][0])",
         "parts[0][0]",
         ("test_rules.py::test_slack_agrees_with_violation_and_a_set_is_equal_to_itself",),
         "an equality has slack on one side",
     ),
     Mutant(
-        "sets/comparing.py",
+        "sets/linear_programs.py",
         "for sign in (1, -1))",
         "for sign in (1,))",
         ("test_rules.py::test_equalities_are_compared_from_both_sides",),
         "an equality is compared from one side only",
     ),
     Mutant(
-        "sets/comparing.py",
+        "sets/linear_programs.py",
         "_holds(P, Q.equality_rows, sign, equal)",
         "_holds(P, Q.equality_rows, sign, above)",
         ("test_rules.py::test_equalities_are_compared_from_both_sides",),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from rayhull.sets.base_point import base_point
 from rayhull.sets.equalities import affine_hull
+from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

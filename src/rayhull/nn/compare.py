@@ -15,7 +15,7 @@ from rayhull.nn.base_point import seen_from_inside
 from rayhull.nn.choice import METHODS
 from rayhull.nn.coordinates import coordinates_at
 from rayhull.nn.map_into import MapInto
-from rayhull.sets.base_point import base_point
+from rayhull.sets.interior import base_point
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

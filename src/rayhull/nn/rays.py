@@ -22,7 +22,7 @@ from rayhull.nn.base_point import (
 )
 from rayhull.nn.directions import Direction, LinesAndRays, LineSpace, Simplicial, Slacks, Vertices, unit_start
 from rayhull.nn.way import Choice, Options
-from rayhull.sets.base_point import base_point
+from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rayhull.nn.closed_forms import Chain, Order, Shift, one_row, partial_order
 from rayhull.nn.coordinates import Round, coordinates_at
 from rayhull.nn.directions import NearestPoint
 from rayhull.nn.way import Choice, Options
-from rayhull.sets.base_point import base_point
+from rayhull.sets.interior import base_point
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

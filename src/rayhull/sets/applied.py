@@ -13,8 +13,7 @@ from rayhull.exact.numbers import Array
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.ready_made import monotone
-from rayhull.sets.rules import rules
-from rayhull.sets.variables import variables
+from rayhull.sets.rules import rules, variables
 
 
 def capped_simplex(d: int, cap: Any, groups: Mapping[str, tuple[Sequence[int], Any]] | None = None) -> Polyhedron:

@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
+from scipy.optimize import linprog
 
 from rayhull.errors import RayhullError
-from rayhull.sets.base_rule_program import RuleProgram
+from rayhull.sets.interior import base_point
+from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
 
 SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for the rule of least norm to be taken
@@ -120,7 +120,7 @@ class Family:
         middle = _at(P, sides, (low + high) / 2)
         E = P.equality_rows.matrix.toarray()
         null = np.eye(P.dim) if not len(E) else scipy.linalg.null_space(E, rcond=DEPENDENT)
-        return Family(P, sides, low, high, B, D, _base_point(middle, scale), null)
+        return Family(P, sides, low, high, B, D, base_point(middle, scale), null)
 
     @property
     def middle(self) -> Array:
@@ -170,9 +170,8 @@ class Family:
         change = self.B - A @ K
         slack = beta - A @ k + change @ self.middle - np.abs(change) @ self.half
         A_abs = abs(A)
-        sizes = (
-            np.abs(beta) + A_abs @ np.abs(k) + (np.abs(self.B) + A_abs @ np.abs(K)) @ (np.abs(self.middle) + self.half)
-        )
+        reach = np.abs(self.middle) + self.half
+        sizes = np.abs(beta) + A_abs @ np.abs(k) + (np.abs(self.B) + A_abs @ np.abs(K)) @ reach
         terms = self.P.dim + len(self.low) + 8
         return np.asarray(slack - 2 * terms * np.finfo(float).eps * sizes)
 
@@ -213,9 +212,13 @@ def _refuse_unknown(varies: Mapping[str, Any]) -> None:
         )
 
 
+def _length(P: Polyhedron, name: str) -> int:
+    return {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
+
+
 def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Array]:
     """Low and high of a side, flat; what the set does not state has no range."""
-    length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
+    length = _length(P, name)
     shape = (length,) if name in ("b", "b_eq") else P.shape
     try:
         low, high = (np.broadcast_to(np.asarray(v, float), shape).ravel() for v in pair)
@@ -234,41 +237,91 @@ def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Arra
 
 def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:
     """B (m, p) and D (m_eq, p): how the right-hand sides of ``P.rows`` and ``P.equality_rows`` depend on θ."""
-    layout = P.layout
-    parts, parts_eq = [], []
+    layout, number = P.layout, np.arange(len(P.rows))
+    places = {  # where an entry of θ is the right-hand side, and with which sign
+        "b": (number[layout.inequality_rows], layout.inequalities, 1),
+        "upper": (number[layout.upper_rows], layout.upper, 1),
+        "lower": (number[layout.lower_rows], layout.lower, -1),
+    }
+    B, D = [np.zeros((len(P.rows), 0))], [np.zeros((len(P.equality_rows), 0))]
     for name in sides:
-        length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
-        B, D = np.zeros((len(P.rows), length)), np.zeros((len(P.equality_rows), length))
-        if name == "b":
-            B[np.arange(len(layout.inequalities)), layout.inequalities] = 1
-        elif name == "b_eq":
-            D[np.arange(len(layout.equalities)), layout.equalities] = 1
-        elif name == "upper":
-            B[np.arange(len(P.rows))[layout.upper_rows], layout.upper] = 1
+        B.append(np.zeros((len(P.rows), _length(P, name))))
+        D.append(np.zeros((len(P.equality_rows), _length(P, name))))
+        if name == "b_eq":
+            D[-1][np.arange(len(layout.equalities)), layout.equalities] = 1
         else:
-            B[np.arange(len(P.rows))[layout.lower_rows], layout.lower] = -1
-        parts.append(B)
-        parts_eq.append(D)
-    if not parts:
-        return np.zeros((len(P.rows), 0)), np.zeros((len(P.equality_rows), 0))
-    return np.concatenate(parts, 1), np.concatenate(parts_eq, 1)
+            rows, entries, sign = places[name]
+            B[-1][rows, entries] = sign
+    return np.concatenate(B, 1), np.concatenate(D, 1)
 
 
 def _at(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     """The set for one θ."""
-    from rayhull.sets.polyhedron import Polyhedron
-
-    start, given = 0, {}
-    for name in sides:
-        length = {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
-        given[name] = theta[start : start + length]
-        start += length
+    ends = np.cumsum([_length(P, name) for name in sides])
+    given = dict(zip(sides, np.split(theta, ends), strict=False))
     A, b = (P.A, given.get("b", P.b)) if len(P.inequalities) else (None, None)
     A_eq, b_eq = (P.A_eq, given.get("b_eq", P.b_eq)) if len(P.equalities) else (None, None)
     return Polyhedron(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
 
 
-def _base_point(P: Polyhedron, scale: float) -> Array:
-    from rayhull.sets.base_point import base_point
+# -- the linear programs: the largest margin that a rule keeps, and the smallest rule with a margin ------------------
 
-    return base_point(P, scale)
+
+class RuleProgram:
+    """Linear programs over movements Z and shifts w in the null space: x0 = point + N w + (M0 + N Z) δ, |δ| <= 1.
+
+    Variables in this order: Z (k p), S (m p) with S >= |B h - A M0 - A N Z|, w (k), the margin τ in units of each row's
+    length. The smallest rule also bounds |Z| and |w| by variables of their own, whose sum it minimises.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        moved, point = family.least_norm
+        self.rows = np.flatnonzero(family.moving)
+        across = family.across[self.rows]  # (m, k)
+        self.varying = np.flatnonzero(family.half)
+        self.m, self.k, self.p = len(self.rows), family.null.shape[1], len(self.varying)
+        change = (family.B * family.half - family.P.rows.matrix @ moved)[np.ix_(self.rows, self.varying)]  # (m, p)
+        lengths = np.linalg.norm(across, axis=1)
+        turn = sp.kron(sp.csr_array(across), sp.eye_array(self.p), format="csr")  # (m p, k p)
+        one = sp.eye_array(self.m * self.p, format="csr")
+        sums = sp.kron(sp.eye_array(self.m), np.ones((1, self.p)), format="csr")  # (m, m p)
+        margins = [None, sums, across, lengths[:, None]]
+        self.A = sp.block_array([[-turn, -one, None, None], [turn, -one, None, None], margins], format="csr")
+        slack = family.slack_in_the_middle(point)[self.rows]
+        self.b = np.concatenate([-change.ravel(), change.ravel(), slack])
+        self.cap = float((slack / lengths).min(initial=1.0))  # the middle point's own margin
+
+    def largest_margin(self) -> tuple[float, Array]:
+        """The margin (at most that of the middle point), and the rows whose multipliers hold it down."""
+        free = self.k * self.p
+        cost = np.zeros(self.A.shape[1])
+        cost[-1] = -1
+        bounds = [(None, None)] * free + [(0, None)] * (self.m * self.p) + [(None, None)] * self.k + [(None, self.cap)]
+        result = linprog(cost, A_ub=self.A, b_ub=self.b, bounds=bounds, method="highs-ipm")
+        if result.status != 0:
+            return 0.0, np.arange(0)
+        blocking = self.rows[result.ineqlin.marginals[-self.m :] < -1e-9]
+        return float(result.x[-1]), blocking
+
+    def smallest(self, margin: float) -> tuple[Array, Array]:
+        """The rule with that margin whose movements and shift have the least sum of sizes."""
+        free, width = self.k * self.p, self.A.shape[1]
+        sizes = free + self.k
+        of_size = sp.eye_array(sizes, format="csr")
+        skip = sp.csr_array((free, self.m * self.p)), sp.csr_array((self.k, self.m * self.p))
+        movement = [sp.eye_array(free), skip[0], sp.csr_array((free, self.k)), sp.csr_array((free, 1))]
+        shift = [sp.csr_array((self.k, free)), skip[1], sp.eye_array(self.k), sp.csr_array((self.k, 1))]
+        pick = sp.block_array([movement, shift], format="csr")  # (sizes, width)
+        A = sp.block_array([[self.A, None], [pick, -of_size], [-pick, -of_size]], format="csr")
+        b = np.concatenate([self.b, np.zeros(2 * sizes)])
+        cost = np.concatenate([np.zeros(width), np.ones(sizes)])
+        bounds = [(None, None)] * free + [(0, None)] * (self.m * self.p) + [(None, None)] * self.k
+        result = linprog(
+            cost, A_ub=A, b_ub=b, bounds=[*bounds, (margin, None), *[(0, None)] * sizes], method="highs-ipm"
+        )
+        Z = result.x[:free].reshape(self.k, self.p)
+        w = result.x[free + self.m * self.p : width - 1]
+        moved, point = self.family.least_norm
+        moved[:, self.varying] += self.family.null @ Z
+        return moved, point + self.family.null @ w

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rayhull.exact.numbers import Array, joined
-from rayhull.sets.coordinates import CoordinateNames
+from rayhull.sets.names import CoordinateNames
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape
 from rayhull.sets.rows import Rows

@@ -1,19 +1,25 @@
-"""A set in words: what a person wants to know before using it."""
+"""A set in words: what it is, how far each rule is from binding at a point, why a point is outside."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rayhull.errors import UnverifiedError
+from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import row_rank
+from rayhull.sets.membership import as_numpy, flatten, joined_columns, slacks
 from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+
 MOST = 4  # rows or kinds of blocks listed by name
+SHOWN = 20  # rules in a printed table
 
 
 def describe(P: Polyhedron) -> str:
@@ -73,3 +79,82 @@ def _blocks(P: Polyhedron) -> str:
     parts = [f"{len(g.index)} of {count(g.index.shape[1], 'coordinate')}" for g in groups[:MOST]]
     more = f" and {count(len(groups) - MOST, 'kind')} more" if len(groups) > MOST else ""
     return f"{len(P.blocks)} in {count(len(groups), 'kind')}: {', '.join(parts)}{more}"
+
+
+# -- at a point ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Slack:
+    """The slack b - a·x of every rule, worst first: negative where it is broken; -|a·x - b| for an equality.
+
+    ``values`` (\\*, m) are NumPy or torch as the points were, and differentiable for a tensor. Reading it as pairs, or
+    by a rule's name, gives a column each.
+    """
+
+    names: tuple[str, ...]
+    values: Any  # (*, m)
+    kinds: tuple[str, ...]  # "broken", "binds", "holds" (an equality) or "" for each rule, at the worst point
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self.values[..., i]) for i, name in enumerate(self.names))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(f"no rule is called {name!r}: there are {', '.join(self.names[:6])} ...")
+        return self.values[..., self.names.index(name)]
+
+    @property
+    def least(self) -> Array:
+        """The least slack of each rule over all points, (m,)."""
+        return np.asarray(as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self.names[:SHOWN]), default=0)
+        rows = zip(self.names[:SHOWN], self.least, self.kinds, strict=False)
+        lines = [f"{name:<{width}}  {value:>10.6g}  {kind}".rstrip() for name, value, kind in rows]
+        return "\n".join(lines + ([f"... {count(len(self) - SHOWN, 'rule')} more"] if len(self) > SHOWN else []))
+
+
+def slack(P: Polyhedron, x: Any) -> Slack:
+    """See :meth:`rayhull.Polyhedron.slack`."""
+    points, batch = flatten(P, x)
+    parts = [slacks(rows, points) for rows in (P.equality_rows, P.rows)]
+    values = joined_columns([0.0 - abs(parts[0][0]), parts[1][0]])  # (n, m)
+    plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
+    order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
+    names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
+    ordered = values[:, order.tolist()].reshape(*batch, len(order))
+    return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
+
+
+def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
+    broken = np.any(values < -tolerance, axis=0).tolist()
+    binds = np.any(values <= tolerance, axis=0).tolist()
+    kinds = ["broken" if b else "binds" if t else "" for b, t in zip(broken, binds, strict=True)]
+    return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
+
+
+def explain(P: Polyhedron, x: Any) -> str:
+    """See :meth:`rayhull.Polyhedron.explain`."""
+    found = slack(P, x)
+    if len(flatten(P, x)[0]) != 1:
+        raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
+    broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
+    lines = [f"The point is {_verdict(len(broken), len(found))}."]
+    lines += [f"  broken  {found.names[i]}, by {-found.least[i]:.6g}" for i in broken[:SHOWN]]
+    lines += [f"  binds   {found.names[i]}" for i in binding[:SHOWN]]
+    if loose:
+        verb, i = "has" if len(loose) == 1 else "have", loose[0]
+        least = f"{found.least[i]:.6g}: {found.names[i]}"
+        lines.append(f"  {count(len(loose), 'rule')} {verb} slack, the least {least}")
+    return "\n".join(lines)
+
+
+def _verdict(broken: int, rules: int) -> str:
+    if not broken:
+        return f"inside: all {count(rules, 'rule')} hold"
+    return f"outside: {broken} of {count(rules, 'rule')} {'is' if broken == 1 else 'are'} broken"

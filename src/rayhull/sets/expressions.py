@@ -17,8 +17,7 @@ import numpy as np
 from rayhull.exact.mixed import add, grouped_sums, multiply, reciprocals
 from rayhull.exact.numbers import Array, joined
 from rayhull.sets.reading import as_array
-from rayhull.sets.rule import Rule
-from rayhull.sets.wording import affine_text
+from rayhull.sets.rule import Rule, affine_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Questions that a linear program answers: the deepest point, which rows are equalities, is the set bounded."""
+"""Questions that a linear program answers: the deepest point, hidden equalities, is it bounded, is it a subset."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from rayhull.sets.rows import Rows, unit_rows
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+
 # Rows are scaled to unit length before every LP. All levels are relative to the size of the point found, 1 + max|x|.
 TOLERANCE = 1e-10  # of HiGHS, the smallest that it takes
 NOT_ZERO = 1e-9  # multipliers and depths from here on are no rounding
 THIN = 1e-6  # a set of less depth is looked at again, magnified
 FLAT = 1e-13  # a set of less depth has no interior
 ZOOM = 1e-8  # the magnified LP measures in units of this
+SAME = 1e-7  # of a unit row: sets that differ by less are not told apart
 
 
 def unit(rows: Rows) -> tuple[sp.csr_array, Array, Array]:
@@ -170,3 +172,37 @@ def maximum(P: Polyhedron, direction: Array) -> float:
     E, e, _ = unit(P.equality_rows)
     result = solve(-direction, A, b, E, e)
     return -float(result.fun) if result.status == 0 else np.inf
+
+
+def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
+    """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of a unit row."""
+    if P.shape != Q.shape:
+        raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
+    equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
+    above = equal | set(_keys(P.rows))
+    return _holds(P, Q.rows, 1, above) and all(_holds(P, Q.equality_rows, sign, equal) for sign in (1, -1))
+
+
+def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:
+    for i, key in enumerate(_keys(rows)):
+        if key in known:
+            continue
+        normal = sign * rows.matrix[[i]].toarray()[0]
+        size = float(np.linalg.norm(normal))
+        bound = sign * float(rows.rhs[i])
+        if maximum(P, normal / size) > bound / size + SAME * (1 + abs(bound) / size):
+            return False
+    return True
+
+
+def _keys(rows: Rows) -> list[bytes]:
+    """Each row as bytes: rows that both sets state need no program."""
+    matrix = rows.matrix
+
+    def key(i: int) -> bytes:
+        entries = slice(matrix.indptr[i], matrix.indptr[i + 1])
+        order = np.argsort(matrix.indices[entries])
+        places: Array = matrix.indices[entries][order].astype(np.int64)
+        return places.tobytes() + b"|" + (matrix.data[entries][order]).tobytes() + rows.rhs[i].tobytes()
+
+    return [key(i) for i in range(len(rows))]

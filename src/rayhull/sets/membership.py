@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.given import Given, read_given
-from rayhull.sets.reading import is_torch
+from rayhull.sets.reading import Given, is_torch, read_given
 from rayhull.sets.rows import Rows
 
 if TYPE_CHECKING:

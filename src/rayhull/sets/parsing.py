@@ -21,8 +21,7 @@ from rayhull.sets.expressions import Expression, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape
 from rayhull.sets.rule import Rule
-from rayhull.sets.rules import rules
-from rayhull.sets.variables import variables
+from rayhull.sets.rules import rules, variables
 
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
 DEEPEST = 100  # parentheses inside parentheses

@@ -12,13 +12,12 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
-from rayhull.sets.coordinates import CoordinateNames, common_names
 from rayhull.sets.description import count, describe
 from rayhull.sets.emptiness import refuse_if_empty
 from rayhull.sets.equalities import independent_equalities
 from rayhull.sets.layout import RowLayout
 from rayhull.sets.linear_programs import is_bounded
-from rayhull.sets.names import Label, Names
+from rayhull.sets.names import CoordinateNames, Label, Names, common_names
 from rayhull.sets.questions import Questions
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, tighter
 from rayhull.sets.rows import Rows
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
     from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.blocks import BlockGroup
-    from rayhull.sets.centre import Centre
+    from rayhull.sets.interior import Centre
 
 
 class Polyhedron(Questions):
@@ -319,7 +318,7 @@ class Polyhedron(Questions):
     @cached_property
     def centre(self) -> Centre:
         """The interior point with the rows that hold with equality everywhere."""
-        from rayhull.sets.centre import centre
+        from rayhull.sets.interior import centre
 
         return centre(self)
 
@@ -331,7 +330,7 @@ class Polyhedron(Questions):
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""
-        from rayhull.sets.sampling import hit_and_run
+        from rayhull.sets.interior import hit_and_run
 
         return hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
 
@@ -415,18 +414,18 @@ class Polyhedron(Questions):
     @staticmethod
     def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None) -> Polyhedron:
         """From ``scipy.optimize.LinearConstraint`` (one or several) and ``Bounds``."""
-        from rayhull.sets.scipy import from_scipy
+        from rayhull.sets.interchange import from_scipy
 
         return from_scipy(constraints, bounds, shape)
 
     def to_scipy(self) -> tuple[Any, Any]:
         """As one ``scipy.optimize.LinearConstraint`` and one ``Bounds``."""
-        from rayhull.sets.scipy import to_scipy
+        from rayhull.sets.interchange import to_scipy
 
         return to_scipy(self)
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
-        from rayhull.sets.cvxpy import to_cvxpy
+        from rayhull.sets.interchange import to_cvxpy
 
         return to_cvxpy(self, x)

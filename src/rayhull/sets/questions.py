@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.sets.comparing import is_subset
-from rayhull.sets.slacks import Slack, explain, slack
+from rayhull.sets.description import Slack, explain, slack
+from rayhull.sets.linear_programs import is_subset
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.sets.base_point import base_point, scale_from
-from rayhull.sets.centre import centre
+from rayhull.sets.interior import base_point, centre, scale_from
 from tests.zoo import ZOO
 
 LARGE = {"convex curves": lambda: rh.convex(50), "two shapes": lambda: rh.monotone(50) & rh.concave(50)}

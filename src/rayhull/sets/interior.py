@@ -1,0 +1,227 @@
+r"""Points strictly inside: the centre, a base point in the scale of the data, random points.
+
+A bounded set has a centre: the Chebyshev centre, then Newton steps to the analytic centre, block by block. An unbounded
+set has none, and its Chebyshev centre goes wherever there is most slack (8137 for convex curves of 50 points, where
+data have size 1). There maps into the set start from the base point
+
+.. math:: \arg\min_x\; -\sum_i \log(b_i - a_i·x) + \frac{m}{2 d R^2} |x - p|^2
+
+with R the scale of the data and p the point of the set nearest to 0. On a cone (p = 0) its root mean square is R.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from rayhull.exact.numbers import Array
+from rayhull.sets.equalities import affine_hull, onto_equalities
+from rayhull.sets.linear_programs import relative_interior
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+NEWTON_STEPS = 50
+NEARER = (1.0, 0.1, 0.01)  # shares of the scale by which the nearest point to 0 is approached from inside
+STEPS = 40  # of a random chain, and one more for each coordinate up to 100
+REACH = 10.0  # unbounded directions are followed this many times the set's own size
+
+
+# -- the centre ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Centre:
+    """A point of the relative interior, and which of the set's rows are implicit equalities."""
+
+    point: Array  # (d,)
+    implicit: Array  # (m,) booleans over P.rows
+
+
+def centre(P: Polyhedron) -> Centre:
+    """The minimiser of -sum log(b - A x) + |x|² / (2 R²) over the affine hull.
+
+    The last term, with R the size of the Chebyshev centre, stands in where the set is unbounded; on a bounded set it
+    only leans a little towards 0.
+    """
+    alone = len(P.block_groups) == 1 and len(P.block_groups[0].index) == 1
+    return _centre_of_block(P) if alone else _from_blocks(P)
+
+
+def _from_blocks(P: Polyhedron) -> Centre:
+    point, implicit = np.zeros(P.dim), np.zeros(len(P.rows), bool)
+    for group in P.block_groups:
+        part = group.polyhedron.centre
+        point[group.index] = part.point
+        implicit[group.rows] = part.implicit
+    return Centre(point, implicit)
+
+
+def _centre_of_block(P: Polyhedron) -> Centre:
+    start = relative_interior(P)
+    A, b = loose_rows(P, start.implicit)
+    E, e = affine_hull(P, start.implicit)
+    size = max(1.0, float(np.abs(start.point).max()))
+    point = newton(A, b, E, e, start.point, 1 / size**2) if len(b) else start.point
+    return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
+
+
+def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
+    """The rows of P that are no implicit equalities, each divided by a power of two near its size."""
+    matrix, rhs = P.rows.scaled
+    loose = np.flatnonzero(~implicit)
+    return sp.csr_array(matrix[loose]), rhs[loose]
+
+
+def newton(
+    A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array, ridge: float, towards: Array | float = 0.0
+) -> Array:
+    """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside."""
+    for _ in range(NEWTON_STEPS):
+        slack = b - A @ x
+        weighted = sp.csr_array(sp.diags_array(1 / slack) @ A)
+        pull = ridge * (x - towards)
+        step = _newton_step(weighted, ridge, pull, E, e - E @ x)
+        worst = float((weighted @ step).max(initial=0.0))
+        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)
+        if not (b - A @ after > 0).all():  # as deep as floats resolve
+            break
+        decrement = -float((weighted @ step).sum() + pull @ step)
+        x = after
+        if decrement < 1e-10:
+            break
+    return np.asarray(x)
+
+
+def _newton_step(W: sp.csr_array, ridge: float, pull: Array, E: sp.csr_array, residual: Array) -> Array:
+    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W: rows over their slacks."""
+    hessian = W.T @ W + ridge * sp.eye_array(len(pull))
+    try:
+        return _kkt_step(hessian, E, -(W.T @ np.ones(W.shape[0]) + pull), residual)
+    except RuntimeError:  # WᵀW of a thin set is singular in floats; W itself is not
+        return _least_squares_step(W.toarray(), ridge, pull, E.toarray(), residual)
+
+
+def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:
+    basis = scipy.linalg.null_space(E) if len(E) else np.eye(W.shape[1])
+    start = np.linalg.lstsq(E, residual, rcond=None)[0] if len(E) else np.zeros(W.shape[1])
+    system = np.concatenate([W @ basis, np.sqrt(ridge) * basis])
+    target = -np.concatenate([1 + W @ start, np.sqrt(ridge) * start + pull / np.sqrt(ridge)])
+    return np.asarray(start + basis @ np.linalg.lstsq(system, target, rcond=None)[0])
+
+
+def _kkt_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
+    """The Newton step inside {E step = residual}; a touch of regularisation allows dependent equalities."""
+    d, k = len(gradient), E.shape[0]
+    if not k:
+        return np.asarray(splu(sp.csc_array(hessian)).solve(gradient))
+    touch = 1e-12 * float(abs(hessian).max())
+    system = sp.block_array([[hessian, E.T], [E, -sp.eye_array(k) / max(1.0, 1 / touch)]], format="csc")
+    return np.asarray(splu(sp.csc_array(system)).solve(np.concatenate([gradient, residual]))[:d])
+
+
+# -- the base point --------------------------------------------------------------------------------------------------
+
+
+def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
+    """A well-centred interior point (d,), of the given scale where the set is unbounded.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> from rayhull.sets.interior import base_point
+        >>> x = base_point(rh.convex(50))
+        >>> bool(np.sqrt((x**2).mean()).round(6) == 1), bool(rh.convex(50).contains(x))
+        (True, True)
+    """
+    if not scale > 0:
+        raise ValueError(f"scale must be positive, the size of the data, got {scale}.")
+    if not len(P.rows):
+        return P.centre.point
+    point = np.zeros(P.dim)
+    for group in P.block_groups:
+        part = group.polyhedron
+        point[group.index] = part.centre.point if part.is_bounded or not len(part.rows) else _unbounded(part, scale)
+    return point
+
+
+def _unbounded(P: Polyhedron, scale: float) -> Array:
+    middle = P.centre
+    A, b = loose_rows(P, middle.implicit)
+    E, e = affine_hull(P, middle.implicit)
+    weight = len(b) / P.dim
+    x, nearest = middle.point, np.zeros(P.dim)
+    if not len(b):
+        return x
+    if (b < 0).any() or e.any():  # 0 is outside: go to where the set is nearest to it, and stay off its boundary
+        for share in NEARER:
+            x = newton(A, b, E, e, x, weight / (share * scale) ** 2)
+        nearest = x
+    x = newton(A, b, E, e, x, weight / scale**2, nearest)
+    return np.asarray(onto_equalities(E, e, x[None, :])[0])
+
+
+def scale_from(targets: Array) -> float:
+    """The scale of the data: the root mean square of the targets' coordinates.
+
+    Shape: (n, event shape), NumPy or torch
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> from rayhull.sets.interior import scale_from
+        >>> scale_from(np.array([[3.0, -3.0], [3.0, 3.0]]))
+        3.0
+    """
+    values = np.asarray(targets, np.float64)
+    if not values.size or not np.isfinite(values).all():
+        raise ValueError("scale_from needs finite targets, at least one.")
+    return float(np.sqrt((values**2).mean())) or 1.0
+
+
+# -- random points, every block and every point its own chain, all at once -------------------------------------------
+
+
+def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
+    """n points (n, d) by hit-and-run: uniform in the limit of many steps on a bounded set, a spread on any other."""
+    points = np.empty((n, P.dim))
+    for group in P.block_groups:
+        count, size = group.index.shape
+        chains = _chains(group.polyhedron, n * count, rng)
+        points[:, group.index.ravel()] = chains.reshape(n, count * size)
+    return points
+
+
+def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
+    middle = P.centre
+    x = np.tile(middle.point, (n, 1))
+    A, b = loose_rows(P, middle.implicit)
+    spread = _directions(P, middle.point, middle.implicit)
+    if not spread.shape[1]:
+        return x
+    reach = REACH * max(1.0, float(np.abs(middle.point).max()))
+    for _ in range(STEPS + min(P.dim, 100)):
+        step = rng.standard_normal((n, spread.shape[1])) @ spread.T
+        step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
+        rate, slack = (A @ step.T).T, np.maximum(b - (A @ x.T).T, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = slack / rate
+        forward = np.where(rate > 0, ratio, reach).min(1, initial=reach)
+        backward = np.where(rate < 0, ratio, -reach).max(1, initial=-reach)
+        x = x + step * (backward + (forward - backward) * rng.random(n))[:, None]
+    # pulled a hair towards the centre, so that rounding leaves no point outside
+    return onto_equalities(*affine_hull(P, middle.implicit), x + 1e-12 * (middle.point - x))
+
+
+def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
+    """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
+    equal = affine_hull(P, implicit)[0].toarray()
+    basis = scipy.linalg.null_space(equal) if len(equal) else np.eye(P.dim)
+    A, b = loose_rows(P, implicit)
+    weighted = (A @ basis) / (b - A @ x)[:, None]
+    size = max(1.0, float(np.abs(x).max()))
+    _, values, vectors = np.linalg.svd(np.concatenate([weighted, np.eye(basis.shape[1]) / size]), full_matrices=False)
+    return np.asarray(basis @ (vectors.T / values))
