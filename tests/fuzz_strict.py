@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.nn.onnx import to_onnx
+from rayhull.nn.export import to_onnx
 
 Run = Callable[[torch.Tensor], torch.Tensor]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

@@ -10,12 +10,10 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.nn.auto import GOOD, WIDE, Trial, mapped
-from rayhull.nn.base_point import seen_from_inside
-from rayhull.nn.coordinates import coordinates_at
-from rayhull.nn.onnx import to_onnx
-from rayhull.nn.way import Options
-from rayhull.nn.ways import approach, shrink
+from rayhull.nn.base_point import coordinates_at, seen_from_inside
+from rayhull.nn.choice import GOOD, WIDE, Trial, approach, mapped, shrink
+from rayhull.nn.directions import Options
+from rayhull.nn.export import to_onnx
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 
 import rayhull as rh
-from rayhull.nn.directions import unit_start
+from rayhull.nn.generators import unit_start
 from rayhull.testing import assert_feasible
 from tests.zoo import ZOO
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import rayhull as rh
-from rayhull.nn.onnx import to_onnx
+from rayhull.nn.export import to_onnx
 
 P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
 SETS = {

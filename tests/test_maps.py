@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rayhull.maps.conic import into_simplicial_cone, without, without_carefully
-from rayhull.maps.convex_weights import WEIGHTS
-from rayhull.maps.convex_weights import named as weights_named
-from rayhull.maps.nonnegative import NONNEGATIVE, named
+from rayhull.maps.cone import NONNEGATIVE, into_simplicial_cone, named, without, without_carefully
 from rayhull.maps.sample_rows import proven
 from rayhull.maps.shrink import factor, shrink, smooth_factor
+from rayhull.maps.simplex import WEIGHTS
+from rayhull.maps.simplex import named as weights_named
 from rayhull.maps.strict import finite, pull, strict_factor
 
 SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)

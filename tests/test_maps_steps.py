@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from rayhull.maps.approach import approach, clamped, step_size, unit_rows
-from rayhull.maps.clipped_shift import clipped_shift
+from rayhull.maps.approach import approach, clamped, clipped_shift, step_size, unit_rows
 from rayhull.maps.coordinates import DENSE, round_coordinates
-from rayhull.maps.increments import between, between_inverse, chain, share
-from rayhull.maps.order import as_tensors, into_grid_order, into_order, levels
+from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
 from rayhull.maps.shrink import clamp_then_shrink
 
 INF = math.inf

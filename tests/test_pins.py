@@ -13,7 +13,7 @@ import torch
 import rayhull as rh
 from rayhull.exact import elimination
 from rayhull.exact.matrices import product
-from rayhull.maps.conic import without_carefully
+from rayhull.maps.cone import without_carefully
 from rayhull.maps.order import into_grid_order
 from rayhull.sets.rows import Rows
 

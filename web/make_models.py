@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import rayhull as rh
 from experiments.digits import load
 from experiments.studies.projection import paper_set
-from rayhull.nn.onnx import to_onnx
+from rayhull.nn.export import to_onnx
 
 HERE = Path(__file__).parent
 HIDDEN = 128

@@ -25,13 +25,11 @@ if TYPE_CHECKING:
         UnverifiedError,
     )
     from rayhull.nn.compare import compare
-    from rayhull.nn.constrained import Constrained
-    from rayhull.nn.heads import constrain
+    from rayhull.nn.constrained import Constrained, constrain
+    from rayhull.nn.keeping import FreeStart, Parametrization
     from rayhull.nn.map_into import MapInto
     from rayhull.nn.paper import paper_layer
-    from rayhull.nn.parametrization import Parametrization
     from rayhull.nn.projection import ProjectedInEval, Projection
-    from rayhull.nn.schedule import FreeStart
     from rayhull.projection import project
     from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
     from rayhull.sets.combining import intersection, product
@@ -69,13 +67,11 @@ _HOME = {
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
-    "nn.constrained": ["Constrained"],
+    "nn.constrained": ["Constrained", "constrain"],
     "nn.compare": ["compare"],
-    "nn.schedule": ["FreeStart"],
     "sets.interior": ["scale_from"],
-    "nn.heads": ["constrain"],
     "nn.map_into": ["MapInto"],
-    "nn.parametrization": ["Parametrization"],
+    "nn.keeping": ["FreeStart", "Parametrization"],
     "nn.paper": ["paper_layer"],
     "sets.ready_made": [
         *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),

@@ -28,21 +28,21 @@ MUTANTS = [
         "upper bounds are not clamped before the shrink",
     ),
     Mutant(
-        "maps/conic.py",
+        "maps/cone.py",
         "    return u - (u @ basis) @ basis.mT",
         "    return u - 0.999 * (u @ basis) @ basis.mT",
         ("test_maps.py::test_without_leaves_nothing_in_the_span",),
         "a little of the span is left",
     ),
     Mutant(
-        "maps/conic.py",
+        "maps/cone.py",
         "    return without(torch.where(lost, torch.zeros_like(once), once), basis)",
         "    return once",
         ("test_pins.py::test_what_is_left_beside_a_span_is_never_rounding_alone",),
         "what is left of a vector may be rounding errors alone",
     ),
     Mutant(
-        "maps/conic.py",
+        "maps/cone.py",
         "    weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)",
         "    weights = torch.relu(values) if nonnegative is torch.relu else values - nonnegative(-values)",
         (
@@ -52,14 +52,14 @@ MUTANTS = [
         "rays are followed backwards",
     ),
     Mutant(
-        "maps/convex_weights.py",
+        "maps/simplex.py",
         "    excess = ordered.cumsum(-1) - 1.0",
         "    excess = ordered.cumsum(-1) - 1.001",
         ("test_maps.py::test_convex_weights_lie_on_the_simplex_at_every_scale",),
         "sparsemax sums to more than 1",
     ),
     Mutant(
-        "maps/convex_weights.py",
+        "maps/simplex.py",
         "    root = torch.where(inner > 0, inner, torch.ones_like(inner)).sqrt() * (inner > 0)",
         "    root = torch.where(inner > 0, inner, torch.ones_like(inner)).sqrt()",
         (
@@ -69,7 +69,7 @@ MUTANTS = [
         "entmax takes entries outside its support",
     ),
     Mutant(
-        "maps/convex_weights.py",
+        "maps/simplex.py",
         "    z = z - z.amax(-1, keepdim=True)  # keeps",
         "    z = z - 0 * z.amax(-1, keepdim=True)  # keeps",
         ("test_maps.py::test_convex_weights_lie_on_the_simplex_at_every_scale",),
@@ -118,7 +118,7 @@ MUTANTS = [
         "not halfway, so differences may grow",
     ),
     Mutant(
-        "maps/clipped_shift.py",
+        "maps/approach.py",
         "        shift = shift if equality else shift.clamp_min(0.0)",
         "        shift = shift if equality else shift",
         ("test_maps_steps.py::test_one_row_and_bounds_have_their_nearest_point",),

@@ -49,21 +49,21 @@ MUTANTS = [
         "sample-wise bounds are not swapped on mirror images",
     ),
     Mutant(
-        "nn/event_order.py",
+        "nn/block.py",
         '        self.index("inverse", np.argsort(order))',
         '        self.index("inverse", order)',
         ("test_pins.py::test_blocks_that_are_no_grid_come_out_in_their_places",),
         "a general block order is applied instead of undone",
     ),
     Mutant(
-        "nn/event_order.py",
+        "nn/block.py",
         "        return flat if self.in_order else flat.index_select(-1, self.order)",
         "        return flat if self.in_order else flat.index_select(-1, self.inverse)",
         ("test_pins.py::test_blocks_that_are_no_grid_come_out_in_their_places",),
         "points go to block order by the wrong permutation",
     ),
     Mutant(
-        "nn/strict.py",
+        "nn/closing.py",
         "        return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS",
         "        return 16 * EPS",
         (
@@ -73,21 +73,21 @@ MUTANTS = [
         "the strict loss forgets the base point's rounding",
     ),
     Mutant(
-        "nn/strict.py",
+        "nn/closing.py",
         "    return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)",
         "    return np.asarray(rhs - matrix @ point)",
         ("test_strict_constants.py::test_slack_is_bounded_from_below",),
         "a slack is not a lower bound any more",
     ),
     Mutant(
-        "nn/strict_pull.py",
+        "nn/strict.py",
         "margin, limit, tiny = gamma(self.entries) + 3 * roundoff(dtype)",
         "margin, limit, tiny = gamma(self.entries) + roundoff(dtype)",
         ("test_strict_constants.py::test_the_constants_are_those_of_the_page",),
         "the pull grants one rounding for three",
     ),
     Mutant(
-        "nn/strict_pull.py",
+        "nn/strict.py",
         "torch.maximum(excess, (self.tight(x) + tight_slope * farthest) / scale)",
         "torch.maximum(excess, self.tight(x) / scale)",
         ("test_strict.py::test_every_inequality_holds_exactly",),
@@ -115,7 +115,7 @@ MUTANTS = [
         "one row with slack certifies a sample's base point",
     ),
     Mutant(
-        "nn/checkpoint.py",
+        "nn/constants.py",
         "        if mark[2:].hex() != self.polyhedron.fingerprint:",
         "        if False:",
         ("test_layer_pytorch.py::test_a_checkpoint_of_another_set_or_of_the_future_is_refused",),
@@ -136,7 +136,7 @@ MUTANTS = [
         "a cast keeps rounded geometry",
     ),
     Mutant(
-        "nn/fold.py",
+        "nn/export.py",
         "    shift = norm.bias.double() - norm.running_mean.double() * slope",
         "    shift = norm.bias.double() + norm.running_mean.double() * slope",
         ("test_layer.py::test_the_folded_layer_is_the_same_function",),

@@ -1,4 +1,4 @@
-r"""A few steps towards the nearest point: accelerated gradient ascent on its dual. Pure functions of tensors.
+r"""Towards the nearest point: a fixed number of dual steps, or a closed form for one row and bounds. Tensor programs.
 
 The nearest point of {z : G z <= c, lower <= z <= upper} to x is z(λ) for the best multipliers λ >= 0 of the rows:
 
@@ -7,9 +7,11 @@ The nearest point of {z : G z <= c, lower <= z <= upper} to x is z(λ) for the b
 A fixed number of such steps with Nesterov's momentum is a short tensor program without a branch: it compiles, exports
 and runs on any device. What comes out is near the set, not in it: a shrink has to follow. Bounds need no multiplier,
 they are clamped. Equalities are best met beforehand, in coordinates of their null space; beside bounds they keep
-multipliers of either sign.
+multipliers of either sign. The derivative is autograd's through the steps.
 
-The derivative is autograd's through the steps. A rule of its own would take the same products in the other direction.
+One row and bounds need no steps: a·z(t) falls piecewise linearly in the multiplier t, with a bend wherever a coordinate
+reaches or leaves a bound. Sort the bends, add up the slopes between them, and read off the piece that holds the root.
+Tiles, budgets and capped simplices are of this form.
 """
 
 from __future__ import annotations
@@ -162,3 +164,53 @@ def unit_rows(rows: Array, rhs: Array) -> tuple[Array, Array]:
     """
     norms = np.linalg.norm(rows, axis=1)
     return rows / norms[:, None], rhs / norms
+
+
+def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor, *, equality: bool) -> Tensor:
+    """The nearest point of {a·z = c (or <= c), lower <= z <= upper}; the set must not be empty.
+
+    Which coordinates are clamped is found without a derivative; the shift of the others is then a formula of x.
+
+    Shape: x (\\*, d), row (d,), rhs () or (\\*), lower and upper (d,) or (\\*, d), perhaps infinite → (\\*, d)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.approach import clipped_shift
+        >>> x, zero, one = torch.tensor([[2.0, 0.0, 0.0], [0.5, 0.5, 0.3]]), torch.zeros(3), torch.ones(3)
+        >>> clipped_shift(x, one, torch.tensor(1.0), zero, one, equality=True)
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.4000, 0.4000, 0.2000]])
+    """
+    with torch.no_grad():
+        shift = _root(x, row, rhs, lower, upper)
+        shift = shift if equality else shift.clamp_min(0.0)
+        moved = x - shift.unsqueeze(-1) * row
+        free = (moved > lower) & (moved < upper)
+        held = torch.where(free, torch.zeros_like(x), clamped(moved, lower, upper))
+    weight = torch.where(free, row, torch.zeros_like(row))  # (*, d)
+    square = (weight * weight).sum(-1)
+    meets = (square > 0) & (equality | (shift > 0))
+    exact = ((weight * x).sum(-1) + (row * held).sum(-1) - rhs) / torch.where(meets, square, torch.ones_like(square))
+    shift = torch.where(meets, exact, shift)
+    return torch.where(free, x - shift.unsqueeze(-1) * row, held)
+
+
+def _root(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """t with a·clamp(x - t a) = c. Shape: (\\*, d) → (\\*)"""
+    moves = row != 0
+    safe = torch.where(moves, row, torch.ones_like(row))
+    ends = torch.stack([(x - upper) / safe, (x - lower) / safe], -1).sort(-1).values  # when it leaves, reaches a bound
+    real = ends.isfinite() & moves.unsqueeze(-1)
+    square = (row * row).unsqueeze(-1)
+    bend = torch.where(real, torch.cat([-square, square], -1).expand(ends.shape), torch.zeros_like(ends)).flatten(-2)
+    bends, order = torch.where(real, ends, torch.zeros_like(ends)).flatten(-2).sort(-1)
+    before = -torch.where(ends[..., 0].isfinite(), torch.zeros_like(x), row * row).sum(-1, keepdim=True)
+    slope = torch.cat([before, before + bend.gather(-1, order).cumsum(-1)], -1)  # of the pieces, (*, 2 d + 1)
+    first = (row * clamped(x - bends[..., :1] * row, lower, upper)).sum(-1, keepdim=True)
+    value = torch.cat([first, first + (slope[..., 1:-1] * bends.diff(dim=-1)).cumsum(-1)], -1)  # at the bends
+    rhs = rhs.unsqueeze(-1)
+    piece = (value > rhs).sum(-1, keepdim=True)  # how many bends lie before the root
+    start = (piece - 1).clamp_min(0)
+    steep = slope.gather(-1, piece)
+    along = (rhs - value.gather(-1, start)) / torch.where(steep < 0, steep, -torch.ones_like(steep))
+    return (bends.gather(-1, start) + torch.where(steep < 0, along, torch.zeros_like(along))).squeeze(-1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rayhull.maps.approach import approach, clamped, step_size
-from rayhull.maps.conic import without
+from rayhull.maps.cone import without
 from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.sides import Sides

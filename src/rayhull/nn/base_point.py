@@ -1,21 +1,24 @@
-"""Base points of a block, and the block seen from there: rows that meet in the point, rows with slack. In float64."""
+"""Base points of a block, and the block seen from there: rows that meet, rows with slack. In float64."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
+from rayhull.maps.coordinates import FEW, round_coordinates
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
+    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
+SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,3 +126,54 @@ def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
 
     equalities = Rows.stack([P.equality_rows, P.rows.take(equal)]).homogeneous()
     return Polyhedron.from_rows(P.rows.take(rows).homogeneous(), equalities, None, None, (P.dim,), check=False)
+
+
+def coordinates_at(P: Polyhedron, view: View, scale: float, *, diagonal: bool = False) -> Array:
+    """M for a block seen from a base point at which every row of ``view.loose`` has slack."""
+    rows = sp.csr_array(P.rows.matrix[view.loose])
+    size = None if P.is_bounded else scale
+    sparse = P.dim > FEW and SPARSE * rows.nnz < P.dim**2  # such sets stay sparse
+    return round_coordinates(rows, view.slack, size, equal=view.equal, diagonal=diagonal or sparse)
+
+
+def flat_base(P: Polyhedron, base: Any) -> Array | None:
+    """The user's base point (d,), refused where it is not strictly inside."""
+    if base is None:
+        return None
+    flat = np.asarray(base, np.float64).reshape(-1)
+    if flat.shape != (P.dim,):
+        raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
+    slack = P.rows.rhs - P.rows.matrix @ flat
+    if not P.contains(flat.reshape(P.shape)) or (slack[~P.centre.implicit] <= 0).any():
+        raise ValueError(
+            "base must be strictly inside: every row needs slack there. Leave it out, or give another point."
+        )
+    return flat
+
+
+def base_of_kind(base: Array, kind: BlockGroup) -> Array:
+    """The base point of a kind of block: the mean over its places, which is inside because the set is convex."""
+    return np.asarray((base[kind.index] * kind.sign[:, None]).mean(0))
+
+
+def need_set(P: object) -> None:
+    """Refuse what is not a set, with what to write instead."""
+    from rayhull.sets.polyhedron import Polyhedron
+
+    if isinstance(P, Polyhedron):
+        return
+    if isinstance(P, tuple | list) and len(P) == 2:
+        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
+    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
+    raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")
+
+
+def refuse_swapped(in_features: object, P: object) -> None:
+    """Refuse arguments of a layer in the wrong order, or of the wrong kind."""
+    from rayhull.sets.polyhedron import Polyhedron
+
+    if isinstance(in_features, Polyhedron):
+        raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
+    if isinstance(in_features, bool) or not isinstance(in_features, int):
+        raise TypeError(f"in_features must be an integer, got {in_features!r}.")
+    need_set(P)

@@ -1,20 +1,197 @@
-"""The ways into a block by name."""
+"""The ways into a block by name, and ``"auto"``: the cheapest one that learns about as well as the nearest point.
+
+Closed forms come first. Where there is none, the ways are compared when the layer is built, by their error
+amplification: points of the set, most of them on its faces, get noise and are mapped back; the error that is left,
+over that of the nearest points, says how much worse than the nearest point a way is. The draws are fixed, so that the
+same set gives the same way.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from rayhull.nn.auto import auto
-from rayhull.nn.base_point import unconstrained
-from rayhull.nn.directions import Free
-from rayhull.nn.rays import rays, vertices
-from rayhull.nn.way import Choice, Options, Way
-from rayhull.nn.ways import approach, order, projection, shift, shrink
+from rayhull.errors import BudgetExceededError, RayhullError
+from rayhull.maps.cone import without
+from rayhull.nn.approach import Clamp, DualSteps, Step
+from rayhull.nn.base_point import coordinates_at, unconstrained
+from rayhull.nn.closed_forms import one_row, order, partial_order, shift
+from rayhull.nn.closing import How, ordinary
+from rayhull.nn.constants import Factory
+from rayhull.nn.directions import Choice, Free, NearestPoint, Options, Round, Way, inside, level_of_caller
+from rayhull.nn.generators import LinesAndRays, Simplicial
+from rayhull.nn.rays import AGAINST, apex, from_apex, least_cosine, rays, vertices
+from rayhull.nn.sides import Sides
+from rayhull.projection import project
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+USUAL_STEPS = 10  # of method="approach", where the user says nothing
+POINTS, NOISE, SPREAD = 48, 0.1, 8.0
+GOOD = 1.02  # error amplification up to which a cheaper way takes the place of the nearest point ...
+NEAR = 0.15  # ... if it also leaves at most this share of the way of points far outside
+STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
+ENTRIES = 1_000_000  # of a block's rows as a dense matrix, beyond which nothing is tried
+FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
+FEW_VERTICES, SMALL = 2, 64  # softmax weights: vertices for each coordinate, and coordinates of a block
+WIDE = Factory(None, torch.float64)
+
+
+def has_bounds(P: Polyhedron) -> bool:
+    return bool(np.isfinite(P.lower_bounds).any() or np.isfinite(P.upper_bounds).any())
+
+
+def shrink(P: Polyhedron, options: Options, reason: str = "asked for") -> Choice:
+    """Round coordinates, bounds clamped, the rest by shrinking towards the base point."""
+    view = inside(P, options)
+    direction = Round(coordinates_at(P, view, options.scale), view.equal, options.factory)
+    clamps = has_bounds(P) and len(P.inequalities) > 0 and not view.equal.shape[1]
+    return Choice("shrink", reason, direction, view, (Clamp(P, options.factory),) if clamps else ())
+
+
+def approach(P: Polyhedron, options: Options, reason: str = "asked for", *, round_metric: bool = False) -> Choice:
+    """k dual steps towards the nearest point, Euclidean or in round coordinates, then the shrink."""
+    view, steps = inside(P, options), USUAL_STEPS if options.approach is None else options.approach
+    matrix = coordinates_at(P, view, options.scale)
+    if round_metric and matrix.ndim == 1:
+        raise RayhullError(f"round coordinates of {P.dim} coordinates are too many for dual steps: use the plain ones.")
+    direction = Round(matrix, view.equal, options.factory)
+    step: Step = DualSteps(P, view, steps, options.factory, matrix if round_metric else None)
+    return Choice("approach", reason, direction, view, (step,))
+
+
+def projection(P: Polyhedron, options: Options, reason: str = "asked for") -> Choice:
+    """The nearest point, from coefficients in the units of the set."""
+    view = inside(P, options)
+    matrix = coordinates_at(P, view, options.scale)
+    return Choice("projection", reason, NearestPoint(P, view.base, matrix, options.factory), None)
+
+
+def auto(P: Polyhedron, options: Options) -> Choice:
+    """The cheapest way that learns about as well as the nearest point."""
+    if options.approach is not None:
+        return approach(P, options)
+    if partial_order(P) is not None:
+        return order(P, options)
+    if P.dim == 1 and P.is_bounded:
+        return shrink(P, options, "an interval: a clamp")
+    way = _generated(P, options)
+    if way is None and one_row(P):
+        return shift(P, options)
+    return way or _measured(P, options)
+
+
+def _generated(P: Polyhedron, options: Options) -> Choice | None:
+    """Few vertices by convex weights, a cone with as many rays as rows by coefficients of their own; or None."""
+    if not len(P.rows):
+        return shrink(P, options, "only equalities")
+    try:
+        if P.dim <= SMALL and P.is_bounded:
+            return vertices(P, replace(options, max_generators=FEW_VERTICES * P.dim))
+        view = apex(P)
+        if view is not None and not len(view.loose):
+            way = from_apex(P, view, options, FEW_RAYS * P.dim)
+            return way if _opens(way) else None
+    except BudgetExceededError:
+        pass
+    return None
+
+
+def _opens(way: Choice) -> bool:
+    """Whether rays leave each other room: own coefficients fail where two of them point against each other."""
+    assert isinstance(way.direction, Simplicial | LinesAndRays)
+    return least_cosine(way.direction.exact("rays")) >= AGAINST
+
+
+def _measured(P: Polyhedron, options: Options) -> Choice:
+    if P.dim * len(P.rows) > ENTRIES:
+        warnings.warn(
+            f"{len(P.rows)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, which "
+            'may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
+            stacklevel=level_of_caller(),
+        )
+        return shrink(P, options, "too many rows to compare ways on")
+    view = inside(P, options)
+    trial = Trial.of(P, view.base, coordinates_at(P, view, options.scale))
+    wide, found = replace(options, factory=WIDE), {}
+    for name, build in candidates().items():
+        into = partial(mapped, P, build(P, wide))
+        found[name] = f"{name} {trial.amplification(into):.2f}, {trial.left(into):.0%}"
+        if trial.amplification(into) <= GOOD and trial.left(into) <= NEAR:
+            figures = "; ".join(found.values())
+            return replace(
+                build(P, options), reason=f"error over the nearest point's, and way left from afar: {figures}"
+            )
+    return projection(P, options, f"no cheaper way is near the nearest point: {'; '.join(found.values())}")
+
+
+def candidates() -> dict[str, Way]:
+    """The ways that are compared, cheapest first."""
+
+    def steps(k: int, round_metric: bool) -> Way:
+        return lambda P, chosen: approach(P, replace(chosen, approach=k), round_metric=round_metric)
+
+    found: dict[str, Way] = {"shrink": shrink}
+    for k in STEPS:
+        found |= {f"{k} dual steps": steps(k, False), f"{k} round dual steps": steps(k, True)}
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Points of a block, the same with noise, and the error that the nearest points leave."""
+
+    free: Tensor  # (k, n), most of them far outside
+    points: Tensor  # the nearest points of those
+    noisy: Tensor
+    nearest: float
+
+    @classmethod
+    def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
+        """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
+        rng = np.random.default_rng(0)
+        normal = rng.standard_normal((POINTS, P.dim))
+        free = torch.as_tensor(base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix))
+        points = project(P, free.reshape(-1, *P.shape)).reshape(POINTS, -1)
+        size = float((points - torch.as_tensor(base)).square().mean().sqrt())
+        noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
+        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(POINTS, -1)
+        return cls(free, points, noisy, _rms(nearest - points))
+
+    def amplification(self, into: Callable[[Tensor], Tensor]) -> float:
+        """The error of a map over that of the nearest point; 1 is as good."""
+        return _rms(into(self.noisy) - self.points) / self.nearest if self.nearest else 1.0
+
+    def left(self, into: Callable[[Tensor], Tensor]) -> float:
+        """How far a map's points are from the nearest ones, as a share of how far the free points are; 0 is as good."""
+        moved = _rms(self.free - self.points)
+        return _rms(into(self.free) - self.points) / moved if moved else 0.0
+
+
+def _rms(difference: Tensor) -> float:
+    return float(difference.square().mean().sqrt())
+
+
+@torch.no_grad()
+def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
+    """Where a shrink, with or without steps before it, takes points of the block. Shape: (n, d) → (n, d)"""
+    assert way.view is not None
+    base, sides = torch.as_tensor(way.view.base), Sides()
+    y = without(points - base, torch.as_tensor(way.view.equal))
+    for step in way.approach:
+        y = step(y, base, sides)
+    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, How(torch.float64))
+    return base + (y if scale is None else y * scale.unsqueeze(-1))
+
 
 METHODS: dict[str, Way] = {
     "auto": auto,

@@ -1,4 +1,4 @@
-"""Directions that end in the set by a formula: chains, partial orders, one row and bounds. The base point is 0."""
+"""Ways in that end in the set by a formula: chains, partial orders, one row and bounds. The base point is 0."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.maps.clipped_shift import clipped_shift
-from rayhull.maps.increments import between, between_inverse, chain
-from rayhull.maps.order import into_grid_order, into_order, levels
+from rayhull.errors import RayhullError
+from rayhull.maps.approach import clipped_shift
+from rayhull.maps.order import between, between_inverse, chain, into_grid_order, into_order, levels
+from rayhull.nn.base_point import coordinates_at
 from rayhull.nn.constants import Factory
-from rayhull.nn.directions import Direction
+from rayhull.nn.directions import Choice, Direction, Options, inside
 from rayhull.nn.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -204,3 +205,28 @@ def one_row(P: Polyhedron) -> bool:
     return len(P.inequalities) + len(P.equality_rows) == 1 and bool(
         np.isfinite(np.concatenate([P.lower_bounds, P.upper_bounds])).any()
     )
+
+
+def order(P: Polyhedron, options: Options) -> Choice:
+    """A chain by its own increments, another partial order between its majorant and minorant."""
+    found = partial_order(P)
+    if found is None:
+        raise RayhullError(
+            "method='order' needs rows x_i <= x_j and bounds that are the same for every coordinate, which is not what "
+            f"{P} states. Use method='auto'."
+        )
+    base = inside(P, options).base
+    if found.path is not None:
+        direction = Chain(found.path, found, base, options.scale, options.factory)
+        return Choice("order", f"a chain of {P.dim} by its own increments", direction, None)
+    reason = f"a partial order of {len(found.pairs)} pairs: (least majorant + greatest minorant) / 2"
+    return Choice("order", reason, Order(found, base, options.scale, options.factory), None)
+
+
+def shift(P: Polyhedron, options: Options) -> Choice:
+    """One row and bounds: the nearest point in closed form."""
+    if not one_row(P):
+        raise RayhullError(f"method='shift' needs one row and bounds, which is not what {P} states: use 'auto'.")
+    view = inside(P, options)
+    matrix = coordinates_at(P, view, options.scale, diagonal=True)
+    return Choice("shift", "one row and bounds: a clipped shift", Shift(P, view.base, matrix, options.factory), None)

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.nn.auto import Trial
-from rayhull.nn.base_point import seen_from_inside
-from rayhull.nn.choice import METHODS
-from rayhull.nn.coordinates import coordinates_at
+from rayhull.nn.base_point import coordinates_at, seen_from_inside
+from rayhull.nn.choice import METHODS, Trial
 from rayhull.nn.map_into import MapInto
 from rayhull.sets.interior import base_point
 

@@ -1,21 +1,24 @@
-"""Constrained: features in, points of the set out."""
+"""Constrained: features in, points of the set out; and a Linear of a model replaced by one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.convex_weights import Weights
-from rayhull.maps.nonnegative import NonNegative
+from rayhull.maps.cone import NonNegative
+from rayhull.maps.simplex import Weights
+from rayhull.nn.base_point import refuse_swapped
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
-from rayhull.nn.map_into import MapInto, need_set
+from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 class Constrained(nn.Module):
@@ -67,7 +70,7 @@ class Constrained(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        _refuse_swapped(in_features, P)
+        refuse_swapped(in_features, P)
         into = MapInto(
             P,
             method=method,
@@ -213,8 +216,8 @@ class Constrained(nn.Module):
         return self.batch_norm(flat).reshape(features.shape)
 
     def fold(self, *, compile: bool = False) -> nn.Module:
-        """The module for inference: BatchNorm and the lines folded into one Linear (:func:`rayhull.nn.fold.fold`)."""
-        from rayhull.nn.fold import fold
+        """The module for inference: BatchNorm and the lines folded into one Linear (:func:`rayhull.nn.export.fold`)."""
+        from rayhull.nn.export import fold
 
         return fold(self, compile=compile)
 
@@ -230,11 +233,31 @@ class Constrained(nn.Module):
         return f"in_features={self.in_features}, out_features={self.out_features}"
 
 
-def _refuse_swapped(in_features: object, P: object) -> None:
-    from rayhull.sets.polyhedron import Polyhedron
+def constrain(model: Model, name: str, P: Polyhedron, *, method: str = "auto", strict: bool = False) -> Model:
+    """Replace a Linear of a model, by its name, with a head whose outputs lie in the set; returns the model.
 
-    if isinstance(in_features, Polyhedron):
-        raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
-    if isinstance(in_features, bool) or not isinstance(in_features, int):
-        raise TypeError(f"in_features must be an integer, got {in_features!r}.")
-    need_set(P)
+    The head starts with the Linear's weights and says what it said wherever that lies in the set.
+
+    Args:
+        model: changed in place.
+        name: the submodule's name, as in ``model.named_modules()``: ``"head"`` or ``"decoder.2"``.
+        P: the set; its coordinates are the Linear's outputs.
+        method, strict: as for :class:`rayhull.Constrained`.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 5))
+        >>> P = rh.monotone(5)
+        >>> x = rh.constrain(model, "2", P)(torch.randn(8, 4))
+        >>> bool(P.contains(x).all())
+        True
+    """
+    names = [n for n, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if name not in names:
+        raise ValueError(f"the model has no Linear called {name!r}: it has {', '.join(names) or 'none'}.")
+    parent, _, child = name.rpartition(".")
+    linear = model.get_submodule(name)
+    assert isinstance(linear, nn.Linear)
+    head = Constrained.from_linear(linear, P, method=method, strict=strict)
+    setattr(model.get_submodule(parent), child, head)
+    return model

@@ -10,23 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.convex_weights import Weights
-from rayhull.maps.nonnegative import NonNegative
+from rayhull.maps.cone import NonNegative
+from rayhull.maps.simplex import Weights
 from rayhull.maps.strict import finite
-from rayhull.nn.block import BlockMap
-from rayhull.nn.checkpoint import OfSet
+from rayhull.nn.base_point import base_of_kind, flat_base, need_set
+from rayhull.nn.block import BlockMap, ToEventOrder
 from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
-from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.event_order import ToEventOrder
+from rayhull.nn.constants import Constants, Factory, OfSet
+from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
 from rayhull.nn.gauge import NoSlackError
 from rayhull.nn.sides import Sides
-from rayhull.nn.way import Choice, Options
-from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 
@@ -100,8 +97,8 @@ class MapInto(Constants, OfSet):
         self._strict = False
         method = "shrink" if varies is not None and method == "auto" else method
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
-        kinds, base = P.mirrored_groups, _flat_base(P, base)
-        options = [replace(chosen, base=None if base is None else _base_of(base, kind)) for kind in kinds]
+        kinds, base = P.mirrored_groups, flat_base(P, base)
+        options = [replace(chosen, base=None if base is None else base_of_kind(base, kind)) for kind in kinds]
         self.parts = nn.ModuleList(
             BlockMap(P, kind, self._choose(kind.polyhedron, own), self.factory)
             for kind, own in zip(kinds, options, strict=True)
@@ -294,35 +291,3 @@ class MapInto(Constants, OfSet):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
-
-
-def _flat_base(P: Polyhedron, base: Any) -> Array | None:
-    """The user's base point (d,), refused where it is not strictly inside."""
-    if base is None:
-        return None
-    flat = np.asarray(base, np.float64).reshape(-1)
-    if flat.shape != (P.dim,):
-        raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
-    slack = P.rows.rhs - P.rows.matrix @ flat
-    if not P.contains(flat.reshape(P.shape)) or (slack[~P.centre.implicit] <= 0).any():
-        raise ValueError(
-            "base must be strictly inside: every row needs slack there. Leave it out, or give another point."
-        )
-    return flat
-
-
-def _base_of(base: Array, kind: BlockGroup) -> Array:
-    """The base point of a kind of block: the mean over its places, which is inside because the set is convex."""
-    return np.asarray((base[kind.index] * kind.sign[:, None]).mean(0))
-
-
-def need_set(P: object) -> None:
-    """Refuse what is not a set, with what to write instead."""
-    from rayhull.sets.polyhedron import Polyhedron
-
-    if isinstance(P, Polyhedron):
-        return
-    if isinstance(P, tuple | list) and len(P) == 2:
-        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
-    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
-    raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")

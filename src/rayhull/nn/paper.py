@@ -12,11 +12,11 @@ from rayhull.errors import RayhullError
 from rayhull.nn.base_point import seen_from_apex
 from rayhull.nn.closing import How
 from rayhull.nn.constrained import Constrained
-from rayhull.nn.directions import LinesAndRays
+from rayhull.nn.directions import Choice, Options
+from rayhull.nn.generators import LinesAndRays
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.rays import cone_at
 from rayhull.nn.sides import Sides
-from rayhull.nn.way import Choice, Options
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from rayhull.nn.checkpoint import OfSet
+from rayhull.nn.constants import OfSet
 from rayhull.projection.operator import nearest, packed, register
 from rayhull.projection.project import Projector
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from rayhull.errors import RayhullError
-from rayhull.maps.convex_weights import named as weights_named
+from rayhull.maps.simplex import named as weights_named
 from rayhull.nn.base_point import (
     DEPENDENT,
     View,
@@ -20,8 +20,8 @@ from rayhull.nn.base_point import (
     unit_rows,
     within,
 )
-from rayhull.nn.directions import Direction, LinesAndRays, LineSpace, Simplicial, Slacks, Vertices, unit_start
-from rayhull.nn.way import Choice, Options
+from rayhull.nn.directions import Choice, Direction, Options
+from rayhull.nn.generators import LinesAndRays, LineSpace, Simplicial, Slacks, Vertices, unit_start
 from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
 

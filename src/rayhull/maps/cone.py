@@ -1,13 +1,38 @@
-r"""The way into a cone along its lines and rays: x = L γ + R |β|. Pure functions of tensors."""
+r"""The way into a cone along its lines and rays: x = L γ + R f(β) with f >= 0. Pure functions of tensors."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from rayhull.maps.nonnegative import NonNegative
-
+NonNegative = Callable[[Tensor], Tensor]
 LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)). In an ONNX graph written out, because ONNX Runtime has its operator in float32 only."""
+    if torch.onnx.is_in_onnx_export():
+        return torch.relu(x) + torch.log1p(torch.exp(-x.abs()))
+    return torch.nn.functional.softplus(x)
+
+
+NONNEGATIVE: dict[str, NonNegative] = {
+    "abs": torch.abs,
+    "relu": torch.relu,
+    "softplus": softplus,
+    "square": torch.square,
+}
+
+
+def named(function: str | NonNegative) -> NonNegative:
+    """The function of this name, or the user's own."""
+    if callable(function):
+        return function
+    if function not in NONNEGATIVE:
+        raise ValueError(f"nonnegative must be one of {', '.join(NONNEGATIVE)} or a function, got {function!r}.")
+    return NONNEGATIVE[function]
 
 
 def without(u: Tensor, basis: Tensor) -> Tensor:
@@ -20,7 +45,7 @@ def without(u: Tensor, basis: Tensor) -> Tensor:
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.conic import without
+        >>> from rayhull.maps.cone import without
         >>> without(torch.tensor([3.0, 4.0]), torch.tensor([[1.0], [0.0]]))
         tensor([0., 4.])
     """
@@ -41,7 +66,7 @@ def along_rays(beta: Tensor, rays: Tensor, nonnegative: NonNegative) -> Tensor:
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.conic import along_rays
+        >>> from rayhull.maps.cone import along_rays
         >>> along_rays(torch.tensor([-2.0, 1.0]), torch.eye(2), torch.abs)
         tensor([2., 1.])
     """
@@ -59,7 +84,7 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.conic import into_simplicial_cone
+        >>> from rayhull.maps.cone import into_simplicial_cone
         >>> A = torch.tensor([[1.0, -1.0]])              # x0 <= x1
         >>> into_simplicial_cone(torch.tensor([[3.0, 1.0], [0.0, 5.0]]), A, -torch.linalg.pinv(A).mT)
         tensor([[2., 2.],

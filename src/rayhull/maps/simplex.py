@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rayhull.maps.nonnegative import softplus
+from rayhull.maps.cone import softplus
 
 Weights = Callable[[Tensor], Tensor]
 
@@ -26,7 +26,7 @@ def sparsemax(z: Tensor) -> Tensor:
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.convex_weights import sparsemax
+        >>> from rayhull.maps.simplex import sparsemax
         >>> sparsemax(torch.tensor([0.5, 0.3, -2.0]))
         tensor([0.6000, 0.4000, 0.0000])
     """
@@ -44,7 +44,7 @@ def entmax(z: Tensor) -> Tensor:
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.convex_weights import entmax
+        >>> from rayhull.maps.simplex import entmax
         >>> bool(entmax(torch.tensor([1.0, 0.0, -9.0]))[2] == 0)
         True
     """
