@@ -1,7 +1,6 @@
 """How the field's other methods get into the set of a sample, written from their papers, behind one interface.
 
-Each is a head: the last hidden layer of the network → an answer, given what the set of the sample is. ``penalty`` says
-what its training adds to the loss for an answer that is outside.
+Each is a head: the last hidden layer of the network → an answer, given what the set of the sample is.
 """
 
 from __future__ import annotations
@@ -13,9 +12,13 @@ import rayhull as rh
 
 
 class Head(nn.Module):
-    """A Linear and a way into the set; ``soft`` is the weight of the squared violation in the training loss."""
+    """A Linear and a way into the set; training adds the squared violation to the loss.
 
-    soft = 0.0
+    Attributes:
+        open: whether training is without the way into the set, as HardNet's authors begin.
+    """
+
+    open = False
 
     def __init__(self, features: int, P: rh.Polyhedron, out: int | None = None) -> None:
         super().__init__()
@@ -43,16 +46,12 @@ class Head(nn.Module):
 class Penalty(Head):
     """The answer as it is; what is outside costs."""
 
-    soft = 10.0
-
     def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
         return self.linear(h)
 
 
 class ProjectedAfter(Head):
     """Trained with the penalty, moved to the nearest point of the set in evaluation."""
-
-    soft = 10.0
 
     def __init__(self, features: int, P: rh.Polyhedron) -> None:
         super().__init__(features, P)
@@ -64,15 +63,12 @@ class ProjectedAfter(Head):
 
 
 class HardNetAff(Head):
-    """u + A⁺(relu(lower - A u) - relu(A u - upper)) over all rows, two-sided: exact for independent rows.
-
-    Its authors train "opt" without the step at first; here the step is there from the start.
-    """
-
-    soft = 10.0
+    """u + A⁺(relu(lower - A u) - relu(A u - upper)) over all rows, two-sided: exact for independent rows."""
 
     def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
         u = self.linear(h)
+        if self.training and self.open:
+            return u
         A, upper, lower = self._rows(sides, u)
         over = (A @ u[..., None])[..., 0]
         step = (lower - over).relu() - (over - upper).relu()
@@ -98,7 +94,6 @@ class DC3(Head):
     """Completion and correction: some variables are predicted, the equalities give the others, then gradient steps
     on the squared violation of the inequalities, along the equalities."""
 
-    soft = 10.0
     rate, momentum, steps = 1e-7, 0.5, 10  # as published for the quadratic programs
 
     def __init__(self, features: int, P: rh.Polyhedron) -> None:

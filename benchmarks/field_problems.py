@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,21 @@ import rayhull as rh
 from benchmarks.field_control import COST_CAP, barrier_rows, episode_cost, initial_states
 
 Policy = Callable[[Tensor], Tensor]  # inputs (n, k) → answers (n, d)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How networks are trained: Adam, one cycle of the learning rate unless ``rate`` gives a constant one."""
+
+    epochs: int = 100
+    batch: int = 200
+    rate: float | None = None  # as published, where there are no data to choose it on
+    wide_start: bool = False  # He's normal initialisation, as the authors of the problem have it
+    soft_start: bool = False  # whether HardNet's authors train without their step at first
+    soft_weight: float = 10.0  # of the squared violation, for methods that add it to the loss
+
+    def shortened(self, factor: int) -> Recipe:
+        return replace(self, epochs=max(1, self.epochs // factor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +54,8 @@ class FieldProblem:
     features: Callable[[Tensor], Tensor]
     width: int  # how many features
     varies: dict[str, Any] = field(default_factory=dict)  # ranges of the sides, where they are known
-    normalise: bool = False  # BatchNorm and Dropout behind each hidden layer, as DC3's network has
     optimum: Callable[[Tensor], Tensor] | None = None  # the best loss of each sample, where it can be had
+    recipe: Recipe = Recipe()
 
 
 def fingerprint(*arrays: np.ndarray[Any, Any]) -> str:
@@ -109,8 +124,8 @@ def quadratic_problem(name: str, data: Quadratic, *, convex: bool) -> FieldProbl
         features=lambda x: x,
         width=X.shape[1],
         varies={"b_eq": (-1.0, 1.0)},
-        normalise=True,
         optimum=optimum,
+        recipe=Recipe(soft_start=True),
     )
 
 
@@ -156,6 +171,7 @@ def piecewise_problem() -> FieldProblem:
         loss=lambda policy, x: (policy(x) - target(x)).square().sum(-1),
         features=lambda x: x,
         width=1,
+        recipe=Recipe(epochs=1000, batch=500, rate=1e-4, wide_start=True),
     )
 
 
@@ -179,6 +195,7 @@ def control_problem(count: int = 1000) -> FieldProblem:
         loss=lambda policy, x: episode_cost(policy, x, COST_CAP),
         features=lambda s: torch.cat([s[:, :2], s[:, 2:3].cos(), s[:, 2:3].sin(), s[:, 3:]], 1),
         width=6,
+        recipe=Recipe(epochs=40, batch=100, soft_weight=0.01),
     )
 
 

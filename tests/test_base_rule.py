@@ -53,6 +53,17 @@ def test_a_fair_rule_of_least_norm_needs_no_linear_program(monkeypatch):
     assert (rule.slack > FAIR * 0.3).all()
 
 
+def test_damped_least_squares_find_a_fair_rule_where_the_smallest_one_keeps_nothing(monkeypatch):
+    monkeypatch.setattr("rayhull.sets.base_rule.RuleProgram", None)  # no linear program
+    rng = np.random.default_rng(0)
+    E, G = rng.normal(size=(10, 20)), rng.normal(size=(10, 20))
+    P = rh.Polyhedron(G, np.abs(G @ np.linalg.pinv(E)).sum(1), E, np.zeros(10))  # E⁺θ touches a row at some corner
+    rule = P.base_rule({"b_eq": (-1.0, 1.0)})
+    assert (rule.slack > FAIR * P.inequalities.rhs).all()
+    np.testing.assert_allclose(E @ rule.matrix, np.eye(10), atol=1e-12)
+    assert np.linalg.norm(rule.matrix) < 1.5 * np.linalg.norm(np.linalg.pinv(E))
+
+
 def test_linear_programs_find_a_rule_where_the_smallest_one_leaves_the_set():
     # a generator of capacity 0.25 cannot follow a demand up to 2 as the others do
     rule = DISPATCH.base_rule({"b_eq": (0.1, 2.1)})

@@ -15,6 +15,7 @@ import rayhull as rh
 from rayhull.maps.approach import approach, clamped, clipped_shift, step_size, unit_rows
 from rayhull.maps.coordinates import DENSE, round_coordinates
 from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
+from rayhull.maps.sample_rows import approach_rows, squared_norm_bound
 from rayhull.maps.shrink import clamp_then_shrink
 
 INF = math.inf
@@ -65,6 +66,31 @@ def test_products_with_rows_and_with_their_gram_matrix_take_the_same_steps() -> 
     by_gram = approach(x, *tensors(A, b), steps=7, step=step_size(A))
     by_points = approach(x, *tensors(A, b), steps=7, step=step_size(A), lower=-wide, upper=wide)
     assert torch.allclose(by_gram, by_points, atol=1e-12)
+
+
+@pytest.mark.parametrize(("m", "d"), [(4, 9), (9, 4)])  # by the Gram matrix, by points
+@pytest.mark.parametrize("own", [False, True])
+def test_rows_of_the_sample_take_steps_that_end_at_the_nearest_point(m: int, d: int, own: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(*((5,) if own else ()), m, d, dtype=torch.float64, generator=generator)
+    x, rhs = torch.randn(5, d, dtype=torch.float64, generator=generator), torch.full((5, m), 0.3, dtype=torch.float64)
+    rhs[:, 0] = INF
+    z = approach_rows(3 * x, rows, rhs, steps=4000)
+    for i in range(5):
+        P = rh.Polyhedron((rows[i] if own else rows)[1:].numpy(), 0.3)
+        assert torch.allclose(z[i], rh.project(P, 3 * x[i]), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_bound_of_the_norm_is_never_below_it_and_never_far(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    several = [torch.randn(3, m, d, dtype=dtype, generator=generator) for m, d in ((1, 1), (3, 8), (8, 3), (60, 50))]
+    several += [torch.eye(300, dtype=dtype), torch.zeros(4, 4, dtype=dtype), 1e-4 * torch.ones(2, 2, dtype=dtype)]
+    for rows in several:
+        true = torch.linalg.matrix_norm(rows, 2) ** 2
+        bound = squared_norm_bound(rows)[..., 0]
+        assert bool((bound >= true * (1 - 1e-5)).all())
+        assert bool((bound <= true * min(rows.shape[-2:]) ** (1 / 16) * (1 + 1e-5) + 1e-30).all())
 
 
 @pytest.mark.parametrize("boxed", [False, True])

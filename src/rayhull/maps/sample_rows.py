@@ -11,6 +11,8 @@ from torch import Tensor
 from rayhull.maps.approach import momenta
 from rayhull.maps.strict import gamma
 
+SQUARINGS = 3  # of the matrix whose largest eigenvalue is bounded
+
 
 def times(rows: Tensor, w: Tensor) -> Tensor:
     """g_i·w for every row. Shape: (m, k) or (n, m, k), (n, k) → (n, m)
@@ -33,7 +35,8 @@ def combined(rows: Tensor, weights: Tensor) -> Tensor:
 def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
     """w moved by accelerated dual steps towards {G w <= c}; right-hand sides may be infinite.
 
-    The step is 1 / ‖G‖₂², from the largest eigenvalue of G Gᵀ, or of GᵀG where that is smaller.
+    The step is 1 / L with L >= ‖G‖₂² (:func:`squared_norm_bound`). Where G Gᵀ is no larger than G, a step is one
+    product with it, not two with G.
 
     Examples:
         >>> import torch
@@ -43,19 +46,57 @@ def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
     """
     if not steps or not rhs.shape[-1]:
         return w
-    step = _largest_eigenvalue(rows.detach()).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()
+    step = squared_norm_bound(rows.detach()).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()  # (1,) or (n, 1)
+    multipliers = _by_gram if rows.shape[-2] <= rows.shape[-1] else _by_points
+    return w - combined(rows, multipliers(w, rows, rhs, steps, step))
+
+
+def _by_gram(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -> Tensor:
+    """λ after the steps, G (w - Gᵀμ) taken as G w - G Gᵀ μ."""
+    pull, scaled = step * (times(rows, w) - rhs), step.unsqueeze(-1) if rows.ndim == 3 else step
+    turn = torch.eye(rows.shape[-2], dtype=w.dtype, device=w.device) - scaled * (rows @ rows.mT)
     last = ahead = torch.zeros_like(rhs)
     for momentum in momenta(steps):
-        over = times(rows, w - combined(rows, ahead)) - rhs
-        new = torch.relu(ahead + step * over)
+        new = torch.relu(pull + combined(turn, ahead))
         ahead, last = torch.lerp(last, new, 1 + momentum), new
-    return w - combined(rows, last)
+    return last
 
 
-def _largest_eigenvalue(rows: Tensor) -> Tensor:
-    """‖G‖₂², (1,) or (n, 1)."""
-    gram = rows @ rows.mT if rows.shape[-2] <= rows.shape[-1] else rows.mT @ rows
-    return torch.linalg.eigvalsh(gram)[..., -1:]
+def _by_points(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -> Tensor:
+    """λ after the steps, by the points w - Gᵀμ themselves."""
+    last = ahead = torch.zeros_like(rhs)
+    for momentum in momenta(steps):
+        new = torch.relu(ahead + step * (times(rows, w - combined(rows, ahead)) - rhs))
+        ahead, last = torch.lerp(last, new, 1 + momentum), new
+    return last
+
+
+def squared_norm_bound(rows: Tensor) -> Tensor:
+    r"""An upper bound of ‖G‖₂² by products alone: :math:`‖M^8‖_F^{1/8}` with M = G Gᵀ, or GᵀG if that is smaller.
+
+    It is at most r^{1/16} times the true value for rows of rank r (1.3 times at r = 50), and hardly more than it for
+    rows in general. An eigenvalue solver takes longer for a batch of small matrices, and has no place in an ONNX graph.
+
+    Shape: (m, k) → (1,), or (n, m, k) → (n, 1)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import squared_norm_bound
+        >>> squared_norm_bound(torch.tensor([[3.0, 0.0], [0.0, 0.0]]))
+        tensor([9.])
+    """
+    power = rows @ rows.mT if rows.shape[-2] <= rows.shape[-1] else rows.mT @ rows
+    bound = _frobenius(power)
+    for k in range(SQUARINGS):
+        power = power / _frobenius(power)
+        power = power @ power
+        bound = bound * _frobenius(power) ** (0.5 ** (k + 1))
+    return bound.squeeze(-1)
+
+
+def _frobenius(matrix: Tensor) -> Tensor:
+    """‖M‖_F, positive for M = 0 too. Shape: (\\*, m, m) → (\\*, 1, 1)"""
+    return matrix.square().sum((-2, -1), keepdim=True).sqrt().clamp_min(torch.finfo(matrix.dtype).tiny)
 
 
 def onto_independent_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:

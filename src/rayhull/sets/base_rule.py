@@ -6,8 +6,10 @@ a_i·x <= β_i + B_i θ, and the least slack of the rule over the whole range is
 .. math:: σ_i = β_i - a_i·k + (B_i - a_i K)\,\bar θ - |B_i - a_i K|\, h
 
 with the middle :math:`\barθ` and the half width h of the range. The rule of least norm, K = E⁺ for equalities E x = θ,
-is tried first. Where it leaves no fair share of the slack, linear programs find the largest margin that a rule can
-keep, and then the smallest rule that keeps half of it (Tabas and Zhang 2022 use such rules for safe policies).
+is tried first. Where it leaves no fair share of the slack, damped least squares trade the size of K against what the
+rows lose of their slack, in closed form; the smallest fair one is taken. Where none of them is fair, linear programs
+find the largest margin that a rule can keep, and then the smallest rule that keeps half of it (Tabas and Zhang 2022 use
+such rules for safe policies).
 
 A row that no movement along the equalities changes holds or does not, whatever the point: it must not be broken, and
 has no margin.
@@ -15,7 +17,7 @@ has no margin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,7 +33,8 @@ from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
 
 SIDES = ("b", "b_eq", "lower", "upper")
-FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for the rule of least norm to be taken
+FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken
+DAMPINGS = np.logspace(1, -11, 25)  # of the least squares, in units of the largest squared singular value
 ENTRIES = 200_000  # of the linear program: beyond it only the rule of least norm is tried
 DEPENDENT = 1e-9
 
@@ -86,10 +89,8 @@ def base_rule(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float
         (array([0.5, 1. , 2. ]), True, True)
     """
     family = Family.of(P, varies, scale)
-    rule, moving = family.rule(family.least_norm), family.moving
-    middle = family.slack_in_the_middle(family.point)
-    if not (rule.slack[moving] > FAIR * middle[moving]).all():
-        rule = family.rule(family.by_linear_programs())
+    tried = (family.rule(found) for found in family.in_closed_form())
+    rule = next(filter(family.is_fair, tried), None) or family.rule(family.by_linear_programs())
     family.refuse_if_outside(rule)
     return rule
 
@@ -147,6 +148,27 @@ class Family:
         E = self.P.equality_rows.matrix.toarray()
         moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((self.P.dim, len(self.low)))
         return moved, self.point
+
+    def in_closed_form(self) -> Iterator[tuple[Array, Array]]:
+        """The movement of least norm, then others that change the rows less and less, at the price of their size.
+
+        M = M0 + N Z for the Z with the least Σ_i |(B_i - a_i M) / σ_i|² + damping |Z|², σ the slack in the middle.
+        """
+        moved, point = self.least_norm
+        yield moved, point
+        slack = self.slack_in_the_middle(point)[self.moving, None]
+        if not len(slack) or not (slack > 0).all():
+            return
+        change = (self.B * self.half - self.P.rows.matrix @ moved)[self.moving] / slack
+        U, s, V = np.linalg.svd(self.across[self.moving] / slack, full_matrices=False)
+        for damping in DAMPINGS * s[0] ** 2:
+            Z = V.T @ ((s / (s**2 + damping))[:, None] * (U.T @ change))
+            yield moved + self.null @ Z, point
+
+    def is_fair(self, rule: BaseRule) -> bool:
+        """Whether every row that moves keeps a fair share of its slack in the middle."""
+        middle = self.slack_in_the_middle(self.point)
+        return bool((rule.slack[self.moving] > FAIR * middle[self.moving]).all())
 
     def slack_in_the_middle(self, x: Array) -> Array:
         rows = self.P.rows

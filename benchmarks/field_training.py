@@ -1,0 +1,142 @@
+"""How a method is trained and judged on a problem of the field: one network, recipe and choice of rates for all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import rayhull as rh
+from benchmarks.field_control import episode_violation
+from benchmarks.field_peers import PEERS, Head
+from benchmarks.field_problems import FieldProblem, Recipe
+
+HIDDEN = 200
+RATES = (3e-4, 1e-3, 3e-3)
+RISE = 0.2  # the share of the steps in which the learning rate rises, before a cosine takes it to 0
+SOFT_START = 0.1  # the share of the epochs that HardNet-Aff trains without its step, where its authors do
+
+
+class Network(nn.Module):
+    """Two hidden layers of 200 and a head that is told the set of each sample."""
+
+    def __init__(self, problem: FieldProblem, head: nn.Module) -> None:
+        super().__init__()
+        self.problem, self.head = problem, head
+        layers: list[nn.Module] = []
+        for width in (problem.width, HIDDEN):
+            layers += [nn.Linear(width, HIDDEN), nn.ReLU()]
+        self.body = nn.Sequential(*layers)
+        if problem.recipe.wide_start:
+            for module in self.modules():
+                if isinstance(module, nn.Linear):
+                    nn.init.kaiming_normal_(module.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(self.problem.features(x)), **self.problem.sides(x))
+
+
+def ours(**options: Any) -> Callable[[int, FieldProblem], nn.Module]:
+    """A rayhull layer with the given options."""
+
+    def build(features: int, problem: FieldProblem) -> nn.Module:
+        varies = {"varies": problem.varies} if problem.varies and options.get("method") != "projection" else {}
+        return rh.Constrained(features, problem.P, **varies, **options)
+
+    return build
+
+
+METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
+    "rayhull": ours(strict=True),
+    "rayhull, 10 dual steps": ours(strict=True, approach=10),
+    "rayhull, nearest point": ours(method="projection"),
+    **{name: (lambda kind: lambda features, p: kind(features, p.P))(kind) for name, kind in PEERS.items()},
+}
+
+
+def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: float) -> tuple[Network, float]:
+    """The trained network and the processor seconds it took."""
+    torch.manual_seed(seed)
+    network = Network(problem, METHODS[method](HIDDEN, problem)).train()
+    x = problem.splits["train"]
+    optimizer = torch.optim.Adam(network.parameters(), rate, fused=True)
+    steps = recipe.epochs * -(-len(x) // recipe.batch)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps + 1, pct_start=RISE)
+    begin = time.process_time()
+    for epoch in range(recipe.epochs):
+        if isinstance(network.head, Head):
+            network.head.open = problem.recipe.soft_start and epoch < SOFT_START * recipe.epochs
+        for batch in torch.randperm(len(x)).split(recipe.batch):
+            optimizer.zero_grad()
+            training_loss(problem, network, x[batch]).backward()
+            optimizer.step()
+            if recipe.rate is None:
+                cycle.step()
+    return network.eval(), time.process_time() - begin
+
+
+def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
+    """The loss, and for the peers' heads the squared violation of every answer on the way."""
+    head, answers = network.head, []
+
+    def policy(inputs: Tensor) -> Tensor:
+        answers.append((inputs, network(inputs)))
+        return answers[-1][1]
+
+    loss = problem.loss(policy, x).mean()
+    if not isinstance(head, Head):
+        return loss
+    excess = [head.excess(y, problem.sides(inputs)).square().sum(-1).mean() for inputs, y in answers]
+    return loss + problem.recipe.soft_weight * torch.stack(excess).mean()
+
+
+@torch.no_grad()
+def measure(problem: FieldProblem, network: Network, split: str) -> dict[str, float]:
+    """Loss, gap to the optimum, and what is violated, over one split."""
+    x = problem.splits[split]
+    loss = problem.loss(network, x)
+    found = {"loss": float(loss.mean())}
+    if problem.optimum is not None:
+        best = problem.optimum(x)
+        found["gap"] = float(((loss - best) / best.abs()).mean())
+    if problem.name == "cbf":
+        worst = episode_violation(network, x)
+        return found | {"inequality": float(worst.max()), "outside": float((worst > 0).double().mean())}
+    return found | violations(problem, network, x)
+
+
+def violations(problem: FieldProblem, network: Network, x: Tensor) -> dict[str, float]:
+    """The largest violations, and the share of samples with an inequality broken at all, in float64, no tolerance."""
+    sides, equalities = problem.sides(x), len(problem.P.equalities)
+    excess = Head(1, problem.P).excess(network(x), sides)
+    m = sides["b"].shape[-1] if "b" in sides else len(problem.P.inequalities)
+    equal = excess[:, m : m + equalities]
+    unequal = torch.cat([excess[:, :m], excess[:, m + equalities :]], 1)
+    return {
+        "inequality": float(unequal.amax()),
+        "equality": float(equal.amax()) if equalities else 0.0,
+        "outside": float((unequal > 0).any(1).double().mean()),
+    }
+
+
+def best_rate(problem: FieldProblem, method: str) -> float:
+    """The published rate; else the one with the least loss on the validation split after a tenth of the epochs."""
+    if problem.recipe.rate is not None:
+        return problem.recipe.rate
+    short = problem.recipe.shortened(10)
+
+    def tried(rate: float) -> float:
+        network, _ = train(problem, method, 0, short, rate)
+        loss = measure_soft(problem, network)
+        return loss if loss == loss else float("inf")
+
+    return min(RATES, key=tried)
+
+
+@torch.no_grad()
+def measure_soft(problem: FieldProblem, network: Network) -> float:
+    """The training loss over the validation split: for methods that end outside, violations count."""
+    return float(training_loss(problem, network, problem.splits["valid"]))
