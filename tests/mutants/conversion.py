@@ -90,7 +90,7 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/inverse.py",
-        "    if top > c + 1e-6 * (1.0 + abs(c)):",
+        "    if top > c + 1e-6 * (typical_size(P) + abs(c)):",
         "    if False:",
         CONVERSION,
         'verify="full" proves everything complete',
@@ -220,5 +220,26 @@ MUTANTS = [
         "str(v)",
         ("test_files.py",),
         "a float among fractions comes back as another number",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "FLOAT_ERROR = 1e-10 ",
+        "FLOAT_ERROR = 1e-7 ",
+        ("test_conversion.py::test_nearly_parallel_rows_are_stated_in_any_order",),
+        "floats may break a row by 1e-8",
+    ),
+    Mutant(
+        "conversion/block.py",
+        "            raise doubt from None",
+        "            raise",
+        CONVERSION,
+        "equalities that differ by rounding make a set empty",
+    ),
+    Mutant(
+        "conversion/inverse.py",
+        "    return float(2.0 ** np.floor(np.log2(size))) if size else 1.0",
+        "    return 1.0",
+        CONVERSION,
+        "the way back takes small vertices for rounding",
     ),
 ]

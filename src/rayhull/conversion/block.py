@@ -25,22 +25,47 @@ if TYPE_CHECKING:
 RaysOf = Callable[[Array], Array]  # the extreme rays of {y >= 0, C y >= 0}, by whoever finds them
 FEW_PRODUCTS, MANY_PRODUCTS = 10_000_000, 1_000_000  # of machine integers, of Python's
 CLEARLY_ZERO, CLEARLY_POSITIVE = 2.0**-40, 2.0**-38  # of a ray's t: the gap that double description leaves
-FLOAT_ERROR = 1e-7  # relative: what a float generator may break a row by after the lift, else it is refused
+FLOAT_ERROR = 1e-10  # relative: what a float generator may break a row by after the lift
+MOST_EXACT_ENTRIES = 2500  # rows times coordinates of a block of floats that is still converted as fractions: seconds
 
 
 def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators | ExactGenerators:
-    """Vertices, rays and lines of a set that is one block of coordinates."""
-    form = slack_form(P) if P.is_exact else float_slack_form(P)
-    weights, points, rays = _in_slacks(P, form, rays_of, limits)
-    numerators, denominators = form.points(weights, points)
-    directions = rays[0] if len(rays) == 1 else np.concatenate(rays)
+    """Vertices, rays and lines of a set that is one block of coordinates.
+
+    Floats are converted in floats. Where rounding could decide, every float is taken as the fraction that it is, which
+    is always right and some 40 times slower; a block too large for that is refused.
+    """
     if P.is_exact:
-        exact = ExactGenerators(numerators, denominators, directions, form.lines)
-        _prove_feasible(P, exact)
-        return exact
-    G = Generators.from_floats(numerators, _scaled(directions), form.lines)
+        return _in_integers(P, rays_of, limits)
+    try:
+        return _in_floats(P, rays_of, limits)
+    except (UnverifiedError, EmptySetError) as doubt:
+        if (len(P.rows) + len(P.equality_rows)) * P.dim > MOST_EXACT_ENTRIES:
+            raise
+        try:
+            return _in_integers(P, rays_of, limits)
+        except EmptySetError:  # perhaps by rounding alone: what floats say is nearer to what was meant
+            raise doubt from None
+
+
+def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> ExactGenerators:
+    form = slack_form(P)
+    weights, points, rays = _in_slacks(P, form, rays_of, limits)
+    exact = ExactGenerators(*form.points(weights, points), _joined(rays), form.lines)
+    _prove_feasible(P, exact)
+    return exact
+
+
+def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
+    form = float_slack_form(P)
+    weights, points, rays = _in_slacks(P, form, rays_of, limits)
+    G = Generators.from_floats(form.points(weights, points)[0], _scaled(_joined(rays)), form.lines)
     _check_feasible(P, G)
     return G
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) -> tuple[Array, Array, list[Array]]:

@@ -14,7 +14,7 @@ from rayhull.conversion.block import block_generators
 from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, progress_bar
 from rayhull.conversion.engines import check_engine, find_rays
 from rayhull.conversion.generators import ExactGenerators, Generators
-from rayhull.conversion.inverse import hull, polar, prove_complete
+from rayhull.conversion.inverse import hull, polar, prove_complete, unit_of
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.matrices import sort_rows
 from rayhull.sets.rows import Array
@@ -40,8 +40,9 @@ def convert(
 ) -> Generators:
     """The same set as vertices, rays and lines.
 
-    Exact input is converted in integers; floats with a verification that raises rather than return what it cannot
-    prove. Blocks are converted alone, identical ones once.
+    Exact input is converted in integers; floats with a bound on their rounding, or as the fractions that they are
+    where rounding could decide. Nothing is returned that is not proved. Blocks are converted alone, identical
+    ones once.
 
     Args:
         engine: "auto" is our double description; "ppl", "pplite", "normaliz" and "cdd" are optional ones (all GPL).
@@ -71,7 +72,7 @@ def convert(
             polar(G), max_generators=max_generators, max_pairs=max_pairs, max_seconds=max_seconds, max_bytes=max_bytes,
             cache=cache,
         )  # fmt: skip
-        prove_complete(P, hull(facets))
+        prove_complete(P, hull(facets, unit_of(G)))
     return G
 
 

@@ -115,9 +115,9 @@ class Generators:
     def to_polyhedron(self, **options: Any) -> Polyhedron:
         """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
         from rayhull.conversion.convert import convert
-        from rayhull.conversion.inverse import hull, polar
+        from rayhull.conversion.inverse import hull, polar, unit_of
 
-        return hull(convert(polar(self), **options))
+        return hull(convert(polar(self), **options), unit_of(self))
 
 
 def _matrix(values: Any, name: str) -> Array:

@@ -6,13 +6,14 @@ Its rays are the irredundant inequalities of the hull and its lines the equaliti
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rayhull.errors import UnverifiedError
 from rayhull.exact.matrices import primitive
-from rayhull.sets.linear_programs import maximum
+from rayhull.sets.linear_programs import maximum, typical_size
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array, Rows
 
@@ -23,7 +24,7 @@ SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 
 
 def polar(G: Generators) -> Polyhedron:
-    """The cone of the inequalities (c, a) that hold on all of G."""
+    """The cone of the inequalities a·x <= c, as (c / unit, a), that hold on all of G."""
     if not len(G.vertices):
         raise ValueError("generators without a vertex describe the empty set; a cone has the vertex 0.")
     return Polyhedron(np.concatenate(_stacked(G)), A_eq=_with_zero(G.lines if G.exact is None else G.exact.lines))
@@ -34,19 +35,26 @@ def _stacked(G: Generators) -> list[Array]:
     if G.exact is not None:
         top = np.concatenate([-G.exact.denominators[:, None], G.exact.numerators], axis=1)
         return [top, _with_zero(G.exact.rays)]
-    return [np.concatenate([-np.ones((len(G.vertices), 1)), G.vertices], axis=1), _with_zero(G.rays)]
+    return [np.concatenate([-np.ones((len(G.vertices), 1)), G.vertices / unit_of(G)], axis=1), _with_zero(G.rays)]
+
+
+def unit_of(G: Generators) -> float:
+    """A power of two near the largest entry of a vertex: beside -1, floats of 1e-20 would look like rounding."""
+    size = float(np.abs(G.vertices).max(initial=0.0)) if G.exact is None else 0.0
+    return float(2.0 ** np.floor(np.log2(size))) if size else 1.0
 
 
 def _with_zero(directions: Array) -> Array:
     return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
 
 
-def hull(facets: Generators) -> Polyhedron:
-    """The set whose inequalities (c, a) are the rays of the polar cone, and whose equalities are its lines."""
+def hull(facets: Generators, unit: float = 1.0) -> Polyhedron:
+    """The set whose inequalities (c / unit, a) are the rays of the polar cone, and whose equalities are its lines."""
     known = facets if facets.exact is None else facets.exact
     rows, equalities = known.rays, known.lines
     rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
-    return Polyhedron(rows[:, 1:], rows[:, 0], equalities[:, 1:], equalities[:, 0])
+    scale = 1 if unit == 1.0 else Fraction(unit) if facets.exact else unit
+    return Polyhedron(rows[:, 1:], rows[:, 0] * scale, equalities[:, 1:], equalities[:, 0] * scale)
 
 
 def prove_complete(P: Polyhedron, Q: Polyhedron) -> None:
@@ -55,26 +63,19 @@ def prove_complete(P: Polyhedron, Q: Polyhedron) -> None:
     The generators are known to lie in P; so with this P and their hull are the same set. A row that P states holds, any
     other is checked by a linear program.
     """
-    equal = _integer_rows(P.equality_rows)
+    equal, unequal = (set(_listed(rows)) if Q.is_exact else set() for rows in (P.equality_rows, P.rows))
     equal |= {tuple(-v for v in row) for row in equal}
-    for rows, stated, signs in ((Q.rows, equal | _integer_rows(P.rows), (1,)), (Q.equality_rows, equal, (1, -1))):
-        numbers = _listed(rows)
-        for i in range(len(rows)):
-            if numbers is None or numbers[i] not in stated:
+    for rows, stated, signs in ((Q.rows, equal | unequal, (1,)), (Q.equality_rows, equal, (1, -1))):
+        for i, numbers in enumerate(_listed(rows)):
+            if numbers not in stated:
                 for sign in signs:
                     _prove_row(P, sign * rows.matrix[[i]].toarray().ravel(), sign * rows.rhs[i])
 
 
-def _listed(rows: Rows) -> list[tuple[int, ...]] | None:
-    """Each row (a, c) as a primitive integer vector, if the rows are exact."""
-    if rows.integers is None:
-        return None
+def _listed(rows: Rows) -> list[tuple[int, ...]]:
+    """Each row (a, c) as a primitive integer vector."""
     A, b = rows.dense_integers()
     return [tuple(row) for row in primitive(np.concatenate([A, b[:, None]], axis=1)).tolist()]
-
-
-def _integer_rows(rows: Rows) -> set[tuple[int, ...]]:
-    return set(_listed(rows) or ())
 
 
 def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
@@ -83,7 +84,7 @@ def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
     size = float(np.abs(a).max())
     a, c = a / size, c / size
     top = maximum(P, a)
-    if top > c + 1e-6 * (1.0 + abs(c)):
+    if top > c + 1e-6 * (typical_size(P) + abs(c)):
         raise UnverifiedError(
             f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
             "Give the rows as integers or fractions, or use another engine."

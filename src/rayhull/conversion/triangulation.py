@@ -88,8 +88,8 @@ def _hull_basis(P: Polyhedron) -> Array:
 
 
 def _vertices_on_rows(P: Polyhedron, G: Generators) -> Array:
-    """Which vertices lie on which rows (p, m): in integers where the set is exact, else up to a tolerance."""
-    if G.exact is not None and P.rows.integers is not None:
+    """Which vertices lie on which rows (p, m): in integers where the vertices are exact, else up to a tolerance."""
+    if G.exact is not None:
         rows, rhs = P.rows.dense_integers()
         at = product(G.exact.numerators, rows.T)
         return np.asarray(at == times(G.exact.denominators[:, None], rhs[None, :]))

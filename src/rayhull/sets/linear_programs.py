@@ -168,10 +168,18 @@ def row_rank(rows: Rows) -> int:
 
 def maximum(P: Polyhedron, direction: Array) -> float:
     """The largest direction·x over P, infinite where there is none."""
+    size = typical_size(P)  # HiGHS takes right-hand sides from 1e20 on for infinite
     A, b, _ = unit(P.rows)
     E, e, _ = unit(P.equality_rows)
-    result = solve(-direction, A, b, E, e)
-    return -float(result.fun) if result.status == 0 else np.inf
+    result = solve(-direction, A, b / size, E, e / size)
+    return -float(result.fun) * size if result.status == 0 else np.inf
+
+
+def typical_size(P: Polyhedron) -> float:
+    """The unit in which the set is of order 1: the median distance of its rows from 0, as a power of two."""
+    distances = np.abs(np.concatenate([unit(P.rows)[1], unit(P.equality_rows)[1]]))
+    distances = distances[(distances > 0) & (distances < np.inf)]
+    return float(2.0 ** np.floor(np.log2(np.median(distances)))) if len(distances) else 1.0
 
 
 def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:

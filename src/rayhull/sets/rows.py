@@ -93,9 +93,8 @@ class Rows:
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def dense_integers(self) -> tuple[Array, Array]:
-        """The integer rows (m, d) and right-hand sides (m,), dense. Only for blocks that fit in memory."""
-        assert self.integers is not None
-        return self._filled(self.integers[0]), self.integers[1]
+        """``exact`` as a matrix (m, d) and right-hand sides (m,). Only for blocks that fit in memory."""
+        return self._filled(self.exact[0]), self.exact[1]
 
     def _filled(self, data: Array) -> Array:
         out = np.zeros((len(self), self.dim), dtype=data.dtype)
