@@ -402,7 +402,7 @@ def test_a_missing_engine_names_its_extra(monkeypatch):
 
 @pytest.mark.parametrize("engine", ["ppl", "pplite", "normaliz", "cdd"])
 def test_optional_engines_agree_with_ours(engine):
-    pytest.importorskip({"normaliz": "PyNormaliz"}.get(engine, engine))
+    pytest.importorskip({"normaliz": "PyNormaliz", "cdd": "cdd.gmp"}.get(engine, engine))
     for P in (feasible_cone(12, 5, 1), rh.ordered(None, (3, 3)), rh.Polyhedron([[3, 1]], 2, lower=0)):
         ours, theirs = rh.convert(P, cache=False), rh.convert(P, engine=engine, cache=False)
         np.testing.assert_array_equal(ours.rays, theirs.rays)
