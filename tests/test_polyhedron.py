@@ -223,6 +223,18 @@ def test_product_puts_sets_side_by_side():
     assert len(P.blocks) == 5
 
 
+def test_zero_is_known_to_be_inside_without_a_product(P):
+    assert P.contains_zero == bool(P.contains_exactly(np.zeros(P.shape)))
+
+
+def test_a_flat_set_of_one_block_is_its_own_block():
+    P = rh.convex(5) & rh.box(-1, 1)
+    assert P.block_groups[0].polyhedron is P
+    assert copy.deepcopy(P).block_groups[0].polyhedron.fingerprint == P.fingerprint
+    with_zeros = rh.Polyhedron([[1, 1], [0, 0]], [1, 1])
+    assert len(with_zeros.block_groups[0].polyhedron.inequalities) == 1
+
+
 def test_implicit_equalities_are_found_and_reported():
     P = rh.Polyhedron([[1, 1, 0], [-1, -1, 0]], [1, -1], lower=0, names=["budget", "demand"])
     assert "budget, demand" in P.describe()

@@ -63,11 +63,25 @@ MUTANTS = [
         "fractional bounds are rounded outwards for the exact judge",
     ),
     Mutant(
-        "sets/layout.py",
+        "sets/statement.py",
         "        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))",
         "        return slice(self.upper_rows.start, self.upper_rows.start + len(self.lower))",
         ("test_polyhedron.py::test_blocks_partition_the_coordinates_and_groups_carry_their_rows",),
         "lower bounds are looked for among the upper ones",
+    ),
+    Mutant(
+        "sets/statement.py",
+        " or (self.b < 0).any() or (self.b_eq != 0).any())",
+        " or (self.b < 0).any())",
+        ("test_polyhedron.py::test_contradictory_equalities_are_refused",),
+        "every set of equalities contains 0",
+    ),
+    Mutant(
+        "sets/blocks.py",
+        "        if P.shape == (size,) and all(",
+        "        if P.shape == (size,) or all(",
+        ("test_polyhedron.py::test_a_flat_set_of_one_block_is_its_own_block",),
+        "rows of zeros stay in a block",
     ),
     Mutant(
         "sets/blocks.py",

@@ -154,11 +154,10 @@ class _Grouping:
         from rayhull.sets.polyhedron import Polyhedron
 
         P, size = self.P, len(block.coordinates)
-        inequalities, equalities = (
-            rows if size == P.dim and len(pick) == len(rows) else rows.take(pick, self.place, size)
-            for rows, pick in ((P.inequalities, block.inequalities), (P.equalities, block.equalities))
-        )
-
+        picked = (P.inequalities, block.inequalities), (P.equalities, block.equalities)
+        if P.shape == (size,) and all(len(pick) == len(rows) for rows, pick in picked):
+            return P  # a single block: what is known of it is found once
+        inequalities, equalities = (rows.take(pick, self.place, size) for rows, pick in picked)
         names = None if P.coordinate_names is None else P.coordinate_names.take(block.coordinates)
 
         def bound(values: Array | None) -> Array | None:

@@ -41,6 +41,18 @@ def describe(P: Polyhedron) -> str:
     )
 
 
+def summary(P: Polyhedron) -> str:
+    """One line: the shape or the few names, how many rows, the range of the bounds."""
+    parts = [count(len(r), noun) for r, noun in ((P.inequalities, "inequality"), (P.equalities, "equality")) if len(r)]
+    for values, sign in ((P.lower, ">="), (P.upper, "<=")):
+        if values is not None:
+            low, high = values.min(), values.max()
+            parts.append(f"x {sign} {low}" if low == high else f"x {sign} {low} .. {high}")
+    few = P.coordinate_names is not None and P.dim <= 6 and "[" not in P.coordinates[0]
+    where = ", ".join(P.coordinates) if few else f"shape={P.shape}"
+    return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"
+
+
 def count(n: int, noun: str) -> str:
     """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
 from rayhull.exact.matrices import others
-from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import NOT_ZERO, THIN, deepest_point, feasible_point, solve, unit
 from rayhull.sets.names import Label
 from rayhull.sets.rows import Rows
@@ -26,10 +25,11 @@ FEW = 64  # a contradiction of at most this many rows is thinned to one in which
 
 
 def refuse_if_empty(P: Polyhedron) -> None:
-    """Raise :class:`EmptySetError` naming a small group of rows with no common point."""
+    """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0."""
     _refuse_crossed_bounds(P)
     _refuse_rows_of_zeros(P)
-    if _holds_at(P, np.clip(0.0, P.lower_bounds, P.upper_bounds)):
+    nearest = np.clip(0.0, P.lower_bounds, P.upper_bounds)
+    if nearest.any() and P.contains_exactly(nearest.reshape(P.shape)):
         return
     for group in P.block_groups:
         rows, equalities = P.rows.take(group.rows[0]), P.equality_rows.take(group.equality_rows[0])
@@ -61,12 +61,6 @@ def _refuse_rows_of_zeros(P: Polyhedron) -> None:
         if len(wrong):
             name, c = rows.names[wrong[0]], rows.rhs[wrong[0]]
             raise EmptySetError(f"{name} has only zeros, so it asks 0 <= {c:g} (or =), which never holds.", (name,))
-
-
-def _holds_at(P: Polyhedron, x: Array) -> bool:
-    if not x.any():  # a cone, or a set around 0: no product needed
-        return not (P.rows.rhs < 0).any() and not P.equality_rows.rhs.any()
-    return bool(P.contains_exactly(x.reshape(P.shape)))
 
 
 def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:

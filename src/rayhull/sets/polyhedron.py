@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.exact.numbers import Array, alike
+from rayhull.exact.numbers import Array
 from rayhull.sets import membership
-from rayhull.sets.description import count, describe
+from rayhull.sets.description import Slack, describe, explain, slack, summary
 from rayhull.sets.emptiness import refuse_if_empty
-from rayhull.sets.equalities import independent_equalities
-from rayhull.sets.layout import RowLayout
-from rayhull.sets.linear_programs import is_bounded
-from rayhull.sets.names import CoordinateNames, Label, Names, common_names
-from rayhull.sets.questions import Questions
+from rayhull.sets.linear_programs import is_bounded, is_subset
+from rayhull.sets.names import CoordinateNames, common_names
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, tighter
 from rayhull.sets.rows import Rows
+from rayhull.sets.statement import Statement
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from rayhull.sets.interior import Centre
 
 
-class Polyhedron(Questions):
+class Polyhedron(Statement):
     r"""The set of points that satisfy every stated linear rule.
 
     .. math:: \{x \in R^d : A x \le b,\; A_{eq} x = b_{eq},\; lower \le x \le upper\}
@@ -80,8 +77,9 @@ class Polyhedron(Questions):
         dim = common_dim(event, inequalities, equalities, lower, upper)
         event = (dim,) if event is None else event
         low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
-        self._hold(event, inequalities, equalities, low, high, read_names(coordinates, dim))
-        refuse_if_empty(self)
+        super().__init__(event, inequalities, equalities, low, high, read_names(coordinates, dim))
+        if not self.contains_zero:
+            refuse_if_empty(self)
 
     @classmethod
     def from_rows(
@@ -101,142 +99,12 @@ class Polyhedron(Questions):
             check: False where the set cannot be empty.
         """
         made = cls.__new__(cls)
-        made._hold(shape, inequalities, equalities, lower, upper, coordinate_names)
-        if check:
+        Statement.__init__(made, shape, inequalities, equalities, lower, upper, coordinate_names)
+        if check and not made.contains_zero:
             refuse_if_empty(made)
         return made
 
-    def _hold(
-        self,
-        shape: tuple[int, ...],
-        inequalities: Rows | None,
-        equalities: Rows | None,
-        lower: Array | None,
-        upper: Array | None,
-        coordinate_names: CoordinateNames | None,
-    ) -> None:
-        self.shape, self.coordinate_names = shape, coordinate_names
-        self.inequalities = Rows.empty(self.dim) if inequalities is None else inequalities
-        self.equalities = Rows.empty(self.dim) if equalities is None else equalities
-        self.lower, self.upper = lower, upper
-
-    # -- what is stated, in the form the other rooms use ---------------------------------------------------------
-
-    @property
-    def dim(self) -> int:
-        """d, the number of coordinates."""
-        return math.prod(self.shape)
-
-    @cached_property
-    def coordinates(self) -> tuple[str, ...]:
-        """The names of the coordinates (d,), flat and in C order."""
-        if self.coordinate_names is not None:
-            return self.coordinate_names.names
-        label = Label("x[{}]", self.shape)
-        return tuple(label(i) for i in range(self.dim))
-
-    @cached_property
-    def lower_bounds(self) -> Array:
-        """Lower bounds (d,) as floats, -inf where there is none."""
-        return np.full(self.dim, -math.inf) if self.lower is None else self.lower.astype(float).ravel()
-
-    @cached_property
-    def upper_bounds(self) -> Array:
-        """Upper bounds (d,) as floats, inf where there is none."""
-        return np.full(self.dim, math.inf) if self.upper is None else self.upper.astype(float).ravel()
-
-    @property
-    def A(self) -> Any:
-        """The inequality rows (m, d) as they were stated: an array, or sparse in CSR form."""
-        return self.inequalities.stated
-
-    @property
-    def b(self) -> Array:
-        """The right-hand sides (m,) of A as they were stated."""
-        return self.inequalities.offsets
-
-    @property
-    def A_eq(self) -> Any:
-        """The equality rows as they were stated."""
-        return self.equalities.stated
-
-    @property
-    def b_eq(self) -> Array:
-        """The right-hand sides of A_eq as they were stated."""
-        return self.equalities.offsets
-
-    @cached_property
-    def layout(self) -> RowLayout:
-        """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
-        order = self.bound_order
-        return RowLayout(
-            self.dim,
-            inequalities=np.flatnonzero(self.inequalities.sizes),
-            upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
-            lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
-            equalities=np.flatnonzero(self.equalities.sizes),
-            fixed=np.flatnonzero(order == 0),
-        )
-
-    @cached_property
-    def bound_order(self) -> Array:
-        """The sign of lower - upper for each coordinate, decided on the numbers as they were stated."""
-        if self.lower is None or self.upper is None:
-            return np.full(self.dim, -1)
-        low, high = alike([self.lower.ravel(), self.upper.ravel()])
-        return np.asarray(low > high, np.int64) - np.asarray(low < high, np.int64)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """Every inequality as a row: A without its zero rows, then the finite upper and the finite lower bounds.
-
-        A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
-        """
-        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper")
-        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower")
-        return Rows.stack([self.inequalities.without_zeros(), up, low])
-
-    @cached_property
-    def equality_rows(self) -> Rows:
-        """Every equality as a row: A_eq, then the coordinates whose bounds leave one value."""
-        fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value")
-        return Rows.stack([self.equalities.without_zeros(), fixed])
-
-    def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
-        if stated is None or not len(index):
-            return Rows.empty(self.dim)
-        names = Names.by(self._bound_name(side), index)
-        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
-        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
-
-    def _bound_name(self, side: str) -> Callable[[int], str]:
-        if self.coordinate_names is not None:
-            return self.coordinate_names.bound(side)
-        return Label("value of x[{}]" if side == "value" else f"{side} bound of x[{{}}]", self.shape)
-
-    @cached_property
-    def independent_equalities(self) -> Rows:
-        """As many rows as the rank with the solutions of ``equality_rows``, well conditioned: for maps into the set."""
-        return independent_equalities(self.equality_rows)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every number is an integer, a fraction or a small dyadic float, so that conversion is exact."""
-        return self.rows.integers is not None and self.equality_rows.integers is not None
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A digest of shape and rows: equal for sets stated alike, kept in checkpoints and caches."""
-        digest = hashlib.sha256(repr(self.shape).encode())
-        for part in (self.rows, self.equality_rows):
-            for array in (part.matrix.indptr, part.matrix.indices):
-                digest.update(np.asarray(array, np.int64).tobytes() + b"|")
-            digest.update(part.matrix.data.tobytes() + part.rhs.tobytes() + b"|")
-            if part.integers is not None:
-                digest.update("|".join(",".join(map(str, v.tolist())) for v in part.integers).encode())
-        return digest.hexdigest()
-
-    # -- questions ---------------------------------------------------------------------------------------------
+    # -- at a point ------------------------------------------------------------------------------------------
 
     def violation(
         self,
@@ -301,15 +169,70 @@ class Polyhedron(Questions):
         """
         return membership.contains_exactly(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
 
-    @property
-    def is_cone(self) -> bool:
-        """Whether every right-hand side is stated as 0, so that x inside means t x inside for every t >= 0."""
-        return not self.rows.rhs.any() and not self.equality_rows.rhs.any()
+    def __contains__(self, x: Any) -> bool:
+        """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
+        return bool(np.all(np.asarray(self.contains(x))))
+
+    def slack(self, x: Any) -> Slack:
+        """The slack b - a·x of every rule by name, worst first: negative where broken, -|a·x - b| for an equality.
+
+        Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
+            >>> P.slack([70, 30])
+            coal <= 2*gas              -10  broken
+            coal + gas == 100            0  holds
+            gas <= 60                   30
+            gas >= 0                    30
+            >>> float(P.slack([70, 30])["coal <= 2*gas"])
+            -10.0
+        """
+        return slack(self, x)
+
+    def explain(self, x: Any) -> str:
+        """One point in words: which rules are broken and by how much, which bind.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
+            >>> print(P.explain([40, 60]))
+            The point is inside: all 4 rules hold.
+              binds   gas <= 60
+              2 rules have slack, the least 60: gas >= 0
+        """
+        return explain(self, x)
+
+    # -- as a whole ------------------------------------------------------------------------------------------
 
     @cached_property
     def is_bounded(self) -> bool:
         """Whether the set contains no ray and no line."""
         return is_bounded(self)
+
+    def is_subset(self, other: Polyhedron) -> bool:
+        """Whether every point of this set lies in the other, by a linear program for each of its rows.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
+            (True, False)
+        """
+        return is_subset(self, other)
+
+    def same_set(self, other: Polyhedron) -> bool:
+        """Whether both are the same set, however stated.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P, Q = rh.parse("x >= 0; y >= 0; x + y <= 1"), rh.parse("x >= 0; y >= 0; 2*x + 2*y <= 2; x <= 5")
+            >>> P == Q, P.same_set(Q)
+            (False, True)
+        """
+        return is_subset(self, other) and is_subset(other, self)
+
+    # -- points of it, its blocks, other forms ---------------------------------------------------------------
 
     def interior_point(self) -> Array:
         """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
@@ -379,19 +302,43 @@ class Polyhedron(Questions):
         return describe(self)
 
     def __repr__(self) -> str:
-        parts = []
-        for rows, noun in ((self.inequalities, "inequality"), (self.equalities, "equality")):
-            if len(rows):
-                parts.append(count(len(rows), noun))
-        for values, sign in ((self.lower, ">="), (self.upper, "<=")):
-            if values is not None:
-                low, high = values.min(), values.max()
-                parts.append(f"x {sign} {low}" if low == high else f"x {sign} {low} .. {high}")
-        few = self.coordinate_names is not None and self.dim <= 6 and "[" not in self.coordinates[0]
-        where = ", ".join(self.coordinates) if few else f"shape={self.shape}"
-        return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"
+        return summary(self)
 
-    # -- sets from sets ----------------------------------------------------------------------------------------
+    def plot(
+        self,
+        coordinates: Sequence[Any] | None = None,
+        *,
+        at: Any = None,
+        ax: Any = None,
+        points: Any = None,
+        vertices: bool = True,
+        window: tuple[Any, Any] | None = None,
+        color: str = "#0072B2",
+    ) -> Any:
+        """Draw the set in two or three coordinates with matplotlib (the extra ``plot``); returns the axes.
+
+        Unbounded sets are clipped to a window; edges that go on beyond it end in arrows.
+
+        Args:
+            coordinates: two or three names or flat numbers; a set in R^2 or R^3 needs none.
+            at: a point (event shape): the section through it is drawn. By default the projection of the whole set.
+            ax: axes to draw on; for three coordinates made with ``projection="3d"``.
+            points: points (n, event shape) to draw too: dots inside, crosses outside.
+            vertices: whether to mark the vertices.
+            window: lower and upper corner, or two numbers, to which an unbounded set is clipped.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.parse("coal + gas + wind == 100; coal <= 2*gas; coal >= 0; gas >= 0; 0 <= wind <= 40")
+            >>> ax = P.plot(("coal", "wind"), points=P.sample(50, seed=0))  # doctest: +SKIP
+        """
+        from rayhull.sets.plotting import plot_polyhedron
+
+        return plot_polyhedron(
+            self, coordinates, at=at, ax=ax, points=points, vertices=vertices, window=window, color=color
+        )
+
+    # -- sets from sets, and other libraries -----------------------------------------------------------------
 
     def __and__(self, other: Any) -> Polyhedron:
         """The points in both sets."""

@@ -1,0 +1,236 @@
+"""What a set states: rows, bounds and names as they were given, and the order in which all rows are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rayhull.exact.numbers import Array, alike
+from rayhull.sets.equalities import independent_equalities
+from rayhull.sets.names import CoordinateNames, Label, Names
+from rayhull.sets.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class RowLayout:
+    """Which row stands where: the one place that knows.
+
+    ``P.rows`` are the rows ``inequalities`` of A (those that are not all zeros), then the upper bounds of the
+    coordinates ``upper``, then the lower bounds of the coordinates ``lower``. ``P.equality_rows`` are the rows
+    ``equalities`` of A_eq, then the values of the coordinates ``fixed``, whose bounds leave one value.
+    """
+
+    dim: int
+    inequalities: Array
+    upper: Array
+    lower: Array
+    equalities: Array
+    fixed: Array
+
+    @property
+    def inequality_rows(self) -> slice:
+        """Where the rows of A stand among ``P.rows``."""
+        return slice(0, len(self.inequalities))
+
+    @property
+    def upper_rows(self) -> slice:
+        """Where the upper bounds stand among ``P.rows``."""
+        return slice(len(self.inequalities), len(self.inequalities) + len(self.upper))
+
+    @property
+    def lower_rows(self) -> slice:
+        """Where the lower bounds stand among ``P.rows``."""
+        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))
+
+    def is_stated(self, rows: Array) -> Array:
+        """Which of the numbered ``P.rows`` are rows of A, not bounds."""
+        return rows < len(self.inequalities)
+
+    def upper_row_of(self, coordinates: Array) -> Array:
+        """The number among ``P.rows`` of each coordinate's upper bound, -1 where it has none."""
+        return _place(self.upper, self.dim, self.upper_rows.start)[coordinates]
+
+    def lower_row_of(self, coordinates: Array) -> Array:
+        """The number among ``P.rows`` of each coordinate's lower bound, -1 where it has none."""
+        return _place(self.lower, self.dim, self.lower_rows.start)[coordinates]
+
+    def fixed_row_of(self, coordinates: Array) -> Array:
+        """The number among ``P.equality_rows`` of each coordinate's value, -1 where it is free."""
+        return _place(self.fixed, self.dim, len(self.equalities))[coordinates]
+
+
+def _place(members: Array, size: int, start: int) -> Array:
+    places = np.full(size, -1)
+    places[members] = np.arange(len(members)) + start
+    return places
+
+
+class Statement:
+    """Rows and bounds as they were stated, and in the forms that the other rooms use: what a Polyhedron is made of.
+
+    Attributes:
+        shape: the event shape.
+        dim: d, the number of coordinates.
+        inequalities, equalities: the rows of A and of A_eq.
+        lower, upper: bounds in the event shape, None where no coordinate has one.
+        coordinate_names: what the coordinates are called, where they have names.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        inequalities: Rows | None,
+        equalities: Rows | None,
+        lower: Array | None,
+        upper: Array | None,
+        coordinate_names: CoordinateNames | None,
+    ) -> None:
+        self.shape, self.dim, self.coordinate_names = shape, math.prod(shape), coordinate_names
+        self.inequalities = Rows.empty(self.dim) if inequalities is None else inequalities
+        self.equalities = Rows.empty(self.dim) if equalities is None else equalities
+        self.lower, self.upper = lower, upper
+
+    @property
+    def A(self) -> Any:
+        """The inequality rows (m, d) as they were stated: an array, or sparse in CSR form."""
+        return self.inequalities.stated
+
+    @property
+    def b(self) -> Array:
+        """The right-hand sides (m,) of A as they were stated."""
+        return self.inequalities.offsets
+
+    @property
+    def A_eq(self) -> Any:
+        """The equality rows as they were stated."""
+        return self.equalities.stated
+
+    @property
+    def b_eq(self) -> Array:
+        """The right-hand sides of A_eq as they were stated."""
+        return self.equalities.offsets
+
+    @cached_property
+    def lower_bounds(self) -> Array:
+        """Lower bounds (d,) as floats, -inf where there is none."""
+        return np.full(self.dim, -math.inf) if self.lower is None else self.lower.astype(float).ravel()
+
+    @cached_property
+    def upper_bounds(self) -> Array:
+        """Upper bounds (d,) as floats, inf where there is none."""
+        return np.full(self.dim, math.inf) if self.upper is None else self.upper.astype(float).ravel()
+
+    @cached_property
+    def bound_order(self) -> Array:
+        """The sign of lower - upper for each coordinate, decided on the numbers as they were stated."""
+        if self.lower is None or self.upper is None:
+            return np.full(self.dim, -1)
+        low, high = alike([self.lower.ravel(), self.upper.ravel()])
+        return np.asarray(low > high, np.int64) - np.asarray(low < high, np.int64)
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates (d,), flat and in C order."""
+        if self.coordinate_names is not None:
+            return self.coordinate_names.names
+        label = Label("x[{}]", self.shape)
+        return tuple(label(i) for i in range(self.dim))
+
+    # -- all rows, bounds included, in one order ---------------------------------------------------------------
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
+        order = self.bound_order
+        return RowLayout(
+            self.dim,
+            inequalities=np.flatnonzero(self.inequalities.sizes),
+            upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
+            lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
+            equalities=np.flatnonzero(self.equalities.sizes),
+            fixed=np.flatnonzero(order == 0),
+        )
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Every inequality as a row: A without its zero rows, then the finite upper and the finite lower bounds.
+
+        A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
+        """
+        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper")
+        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower")
+        return Rows.stack([self.inequalities.without_zeros(), up, low])
+
+    @cached_property
+    def equality_rows(self) -> Rows:
+        """Every equality as a row: A_eq, then the coordinates whose bounds leave one value."""
+        fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value")
+        return Rows.stack([self.equalities.without_zeros(), fixed])
+
+    def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
+        if stated is None or not len(index):
+            return Rows.empty(self.dim)
+        names = Names.by(self._bound_name(side), index)
+        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
+        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
+
+    def _bound_name(self, side: str) -> Callable[[int], str]:
+        if self.coordinate_names is not None:
+            return self.coordinate_names.bound(side)
+        return Label("value of x[{}]" if side == "value" else f"{side} bound of x[{{}}]", self.shape)
+
+    @cached_property
+    def independent_equalities(self) -> Rows:
+        """As many rows as the rank with the solutions of ``equality_rows``, well conditioned: for maps into the set."""
+        return independent_equalities(self.equality_rows)
+
+    # -- what the numbers say at once --------------------------------------------------------------------------
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every number is an integer, a fraction or a small dyadic float, so that conversion is exact."""
+        return self.rows.integers is not None and self.equality_rows.integers is not None
+
+    @property
+    def is_cone(self) -> bool:
+        """Whether every right-hand side is stated as 0, so that x inside means t x inside for every t >= 0."""
+        return not self.rows.rhs.any() and not self.equality_rows.rhs.any()
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether x = 0 is inside, exactly: right-hand sides and bounds say so without a product."""
+        above, below = (v is not None and (s * v > 0).any() for v, s in ((self.lower, 1), (self.upper, -1)))
+        return not (above or below or (self.b < 0).any() or (self.b_eq != 0).any())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of shape and rows: equal for sets stated alike, kept in checkpoints and caches."""
+        digest = hashlib.sha256(repr(self.shape).encode())
+        for part in (self.rows, self.equality_rows):
+            for array in (part.matrix.indptr, part.matrix.indices):
+                digest.update(np.asarray(array, np.int64).tobytes() + b"|")
+            digest.update(part.matrix.data.tobytes() + part.rhs.tobytes() + b"|")
+            if part.integers is not None:
+                digest.update("|".join(",".join(map(str, v.tolist())) for v in part.integers).encode())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both state the same: the same rows in the same order, and the same names of coordinates.
+
+        Two statements of one set may differ: :meth:`same_set` compares the sets.
+        """
+        if not isinstance(other, Statement):
+            return NotImplemented
+        if self is other:
+            return True
+        unnamed = self.coordinate_names is None and other.coordinate_names is None
+        return self.fingerprint == other.fingerprint and (unnamed or self.coordinates == other.coordinates)
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
