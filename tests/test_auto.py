@@ -14,6 +14,7 @@ from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import GOOD, WIDE, Trial, approach, mapped, shrink
 from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
+from rayhull.nn.slopes import chain_of_slopes
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
@@ -40,7 +41,13 @@ WAYS = {
     "orthogonal rows": (lambda: rh.nonnegative(4), "rays", "nearly orthogonal"),
     "sectors": (portfolio, "approach", "10 dual steps 1.00"),
     "thin": (thin, "approach", "round dual steps 1.0"),
-    "two shapes": (lambda: rh.convex(30) & rh.lipschitz(30, 0.1), "projection", "no cheaper way"),
+    "steep at most": (lambda: rh.convex(30) & rh.lipschitz(30, 0.1), "order", "29 slopes by its own increments"),
+    "falling and concave": (
+        lambda: rh.concave(6) & rh.lipschitz(6, 2) & rh.monotone(6, increasing=False),
+        "order",
+        "5",
+    ),
+    "curve in a box": (lambda: rh.convex(30) & rh.box(0, 1), "projection", "no cheaper way"),
 }
 
 
@@ -53,7 +60,7 @@ def test_auto_takes_the_way_that_learns(name: str) -> None:
     assert found[0].describe() == found[1].describe()
 
 
-@pytest.mark.parametrize("name", [name for name in WAYS if name != "two shapes"])
+@pytest.mark.parametrize("name", [name for name in WAYS if name != "curve in a box"])
 def test_every_way_is_strict_in_onnx_runtime_and_compiles(name: str, tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     P = WAYS[name][0]()
@@ -160,6 +167,15 @@ def test_quantiles_have_no_ties_after_training() -> None:
         torch.maximum(levels * error, (levels - 1) * error).mean().backward()
         optimiser.step()
     assert bool((layer(torch.randn(256, 4)).diff(dim=-1) > 0).all())
+
+
+def test_slopes_are_a_chain_only_where_the_ends_bound_all_of_them() -> None:
+    found = chain_of_slopes(rh.concave(6) & rh.lipschitz(6, 2) & rh.monotone(6, increasing=False))
+    assert found is not None
+    assert (found.lower, found.upper, found.path.tolist()) == (-2, 0, [4, 3, 2, 1, 0])
+    uneven = rh.convex(4) & rh.Polyhedron([[0, -1, 1, 0]], 1)  # bounds the middle slope, not the largest
+    others = (uneven, rh.convex(4) & rh.box(0, 1), rh.lipschitz(4, 1), rh.unimodal(6, mode=2), rh.simplex(4))
+    assert all(chain_of_slopes(P) is None for P in others)
 
 
 def test_all_ways_can_be_compared() -> None:

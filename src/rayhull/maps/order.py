@@ -54,8 +54,22 @@ def chain(level: Tensor, beta: Tensor, steps: Tensor) -> Tensor:
         >>> chain(torch.zeros(1), torch.zeros(2), torch.ones(2))
         tensor([-1.,  0.,  1.])
     """
-    risen = torch.nn.functional.pad(steps * share(beta), (1, 0)).cumsum(-1)
-    return level + (risen - risen.mean(-1, keepdim=True))
+    return from_slopes(level, steps * share(beta))
+
+
+def from_slopes(mean: Tensor, slopes: Tensor) -> Tensor:
+    """A curve from its mean and its slopes x_{j+1} - x_j.
+
+    Shape: mean (\\*, 1), slopes (\\*, n - 1) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import from_slopes
+        >>> from_slopes(torch.zeros(1), torch.tensor([1.0, 2.0, -1.0]))
+        tensor([-1.5000, -0.5000,  1.5000,  0.5000])
+    """
+    risen = torch.nn.functional.pad(slopes, (1, 0)).cumsum(-1)
+    return mean + (risen - risen.mean(-1, keepdim=True))
 
 
 def between(x: Tensor, lower: float, upper: float) -> Tensor:

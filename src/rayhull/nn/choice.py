@@ -29,6 +29,7 @@ from rayhull.nn.directions import Choice, Free, NearestPoint, Options, Round, Wa
 from rayhull.nn.generators import LinesAndRays, Simplicial
 from rayhull.nn.rays import AGAINST, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.sides import Sides
+from rayhull.nn.slopes import chain_of_slopes, order_or_slopes
 from rayhull.projection import project
 from rayhull.sets.rows import Array
 
@@ -85,9 +86,11 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     if P.dim == 1 and P.is_bounded:
         return shrink(P, options, "an interval: a clamp")
     way = _generated(P, options)
-    if way is None and one_row(P):
+    if way is not None:
+        return way
+    if one_row(P):
         return shift(P, options)
-    return way or _measured(P, options)
+    return _measured(P, options) if chain_of_slopes(P) is None else order_or_slopes(P, options)
 
 
 def _generated(P: Polyhedron, options: Options) -> Choice | None:
@@ -197,7 +200,7 @@ METHODS: dict[str, Way] = {
     "auto": auto,
     "rays": rays,
     "vertices": vertices,
-    "order": order,
+    "order": order_or_slopes,
     "shift": shift,
     "shrink": shrink,
     "approach": approach,

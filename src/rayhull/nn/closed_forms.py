@@ -89,7 +89,7 @@ class Chain(Direction):
         super().__init__(factory)
         self.coefficients = len(path)
         self.lower, self.upper = order.lower, order.upper
-        inner = _inner(base[path], order)
+        inner = inner_point(base[path], order)
         self.level, self.unit = float(inner.mean()), scale if math.isinf(self.lower + self.upper) else 1.0
         self.constant("steps", np.diff(inner), persistent=True)
         self.index("place", np.argsort(path))
@@ -112,7 +112,7 @@ class Order(Direction):
         self.lower, self.upper = order.lower, order.upper
         self.identity_inside = False
         self.unit = scale if math.isinf(self.lower + self.upper) else 1.0
-        self.constant("start", _inner(base, order), persistent=True)
+        self.constant("start", inner_point(base, order), persistent=True)
         self.grid = order.grid(len(base))
         for name, pairs in (("up", order.pairs), ("down", order.pairs[:, ::-1])):
             self._keep(name, pairs, len(base))
@@ -140,7 +140,7 @@ class Order(Direction):
         ]
 
 
-def _inner(base: Array, order: PartialOrder) -> Array:
+def inner_point(base: Array, order: PartialOrder) -> Array:
     """The base point before the increasing function onto the bounds."""
     return np.asarray(between_inverse(torch.as_tensor(base), order.lower, order.upper))
 
@@ -212,8 +212,8 @@ def order(P: Polyhedron, options: Options) -> Choice:
     found = partial_order(P)
     if found is None:
         raise RayhullError(
-            "method='order' needs rows x_i <= x_j and bounds that are the same for every coordinate, which is not what "
-            f"{P} states. Use method='auto'."
+            "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for "
+            f"all of them, which is not what {P} states. Use method='auto'."
         )
     base = inside(P, options).base
     if found.path is not None:
