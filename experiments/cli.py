@@ -33,15 +33,22 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         _add_running(command, out)
     for name, text in (
         ("report", "HTML and Markdown from saved results; never trains"),
-        ("publish", "the numbers worth quoting, as small JSON files"),
+        ("publish", "numbers, curves and pictures worth quoting, as small files; the docs' page from them"),
         ("tensorboard", "event files for TensorBoard from saved results"),
     ):
         reader = commands.add_parser(name, help=text)
         reader.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
         if name == "publish":
-            reader.add_argument("--to", type=Path, default=Path("results/published"), help="where the JSON files go")
-            reader.add_argument("--fill", type=Path, help="a Markdown file whose tables are to be written anew")
+            _add_publishing(reader)
     return top
+
+
+def _add_publishing(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--to", type=Path, default=Path("results/published"), help="where the files go")
+    command.add_argument("--fill", type=Path, help="a Markdown file whose tables are to be written anew")
+    command.add_argument("--draw", type=Path, help="a folder for the figures")
+    command.add_argument("--format", nargs="+", default=["svg"], choices=("svg", "pdf", "png"), help="of the curves")
+    command.add_argument("--again", action="store_true", help="add nothing: fill and draw from what is published")
 
 
 def _add_studies(command: argparse.ArgumentParser, arguments: Sequence[str]) -> list[argparse.ArgumentParser]:
@@ -122,11 +129,15 @@ def _report(options: argparse.Namespace) -> bool:
 
 
 def _publish(options: argparse.Namespace) -> bool:
-    from experiments.publish import fill, publish
+    from experiments.publish import draw, fill, publish
 
+    written = [] if options.again else publish(options.out, options.to)
     if options.fill:
-        fill(options.fill, options.out)
-    print("\n".join(f"published: {path}" for path in publish(options.out, options.to)))
+        fill(options.fill, options.to)
+        written.append(options.fill)
+    if options.draw:
+        written += draw(options.to, options.draw, options.format)
+    print("\n".join(f"published: {path}" for path in written))
     return True
 
 

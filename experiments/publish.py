@@ -1,111 +1,152 @@
-"""The numbers worth quoting, as one small JSON file for each study: what README and docs cite."""
+"""What README and docs quote: for each study one small JSON file of numbers and curves, and one sheet of pictures.
+
+New results join those that were published before: the same settings once, with the numbers of whichever has more
+finished runs; what has other settings stays. Tables and figures of the page are made from these files alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.errors import ResultsError
-from experiments.report import sections_of
-from experiments.report.collect import Group, collect, mean_and_deviation
+from experiments.report import collected, sections_of
+from experiments.report.groups import Group, name_apart
 from experiments.report.pages import markdown_table
-from experiments.report.tables import best
-from experiments.results import explained, replace, write_json
+from experiments.report.style import rendered
+from experiments.report.tables import gap
+from experiments.results import explained, read_json, replace, write_json
 from experiments.studies.projection import OPTIMUM
 
-POINTS = 30  # of a published curve
+PUBLISHED = Path(__file__).parent.parent / "results" / "published"
+KEPT = {"image": 5, "x": 5, "sample": 25}  # how many pictures of each kind
+SIDE = 28
 
 
 def publish(out: Path, to: Path) -> list[Path]:
-    """Write ``to``/STUDY.json for every study with results below ``out``."""
-    studies = collect(out)
-    if not studies:
-        raise ResultsError(f"no results below {out}: run a study first, for example make demo.")
+    """Add the results below ``out`` to ``to``/STUDY.json and ``to``/STUDY.png; returns the files of their studies."""
+    before = read(to)
     written = []
     with explained(to):
         to.mkdir(parents=True, exist_ok=True)
-        for study, groups in studies.items():
-            numbers = timing(groups) if study == "timing" else {"groups": [_trained(group) for group in groups]}
-            write_json(to / f"{study}.json", {"study": study, **numbers})
-            written.append(to / f"{study}.json")
+        for study, groups in collected(out).items():
+            written += _write(to, study, joined(before.get(study, []), groups))
     return written
 
 
-def fill(document: Path, out: Path) -> None:
+def joined(old: Sequence[Group], new: Sequence[Group]) -> list[Group]:
+    """Both, the same settings once: the numbers of more finished runs (of the new ones, if as many), new pictures."""
+    kept = {repr(sorted(group.settings.items(), key=str)): group for group in old}
+    for group in new:
+        key = repr(sorted(group.settings.items(), key=str))
+        twin = kept.get(key, group)
+        group.pictures = group.pictures or twin.pictures
+        if twin.finished > group.finished:
+            group.numbers = twin.numbers
+        kept[key] = group
+    return name_apart(list(kept.values()))
+
+
+def _write(to: Path, study: str, groups: Sequence[Group]) -> list[Path]:
+    rows: list[np.ndarray] = []
+    entries = [_entry(group, rows) for group in groups]
+    write_json(to / f"{study}.json", {"study": study, "groups": entries})
+    if not rows:
+        return [to / f"{study}.json"]
+    _write_sheet(to / f"{study}.png", rows)
+    return [to / f"{study}.json", to / f"{study}.png"]
+
+
+def _entry(group: Group, rows: list[np.ndarray]) -> dict[str, Any]:
+    """One group as it is published; its pictures are added to ``rows`` of the sheet."""
+    places = {}
+    for kind, most in KEPT.items():
+        if kind in group.pictures:
+            places[kind] = {"row": len(rows), "count": min(most, len(group.pictures[kind]))}
+            rows.append(group.pictures[kind][:most])
+    above = gap(group, OPTIMUM) if group.study == "projection" else None
+    extra = {"gap_percent": above.saved()} if above else {}
+    named = {"label": group.label} if "method" in group.settings else {}
+    return {**named, "settings": group.settings, **group.numbers, **extra, **({"pictures": places} if places else {})}
+
+
+def _write_sheet(path: Path, rows: Sequence[np.ndarray]) -> None:
+    """Pictures in [-1, 1] as grey pixels, a line for each kind of each group."""
+    from PIL import Image
+
+    sheet = np.zeros((SIDE * len(rows), SIDE * max(map(len, rows))), np.uint8)
+    for place, pictures in enumerate(rows):
+        line = np.concatenate(list(pictures.reshape(-1, SIDE, SIDE)), axis=1)
+        sheet[SIDE * place : SIDE * (place + 1), : line.shape[1]] = np.clip(np.rint(127.5 * (line + 1)), 0, 255)
+    replace(path, lambda new: Image.fromarray(sheet).save(new, format="png", optimize=True))
+
+
+def read(published: Path) -> dict[str, list[Group]]:
+    """What was published, by study."""
+    studies = {}
+    for path in sorted(Path(published).glob("*.json")):
+        content = read_json(path)
+        sheet = _read_sheet(path.with_suffix(".png"))
+        groups = [_group(content["study"], entry, sheet) for entry in content["groups"]]
+        studies[content["study"]] = name_apart(groups)
+    return studies
+
+
+def _group(study: str, entry: dict[str, Any], sheet: np.ndarray | None) -> Group:
+    numbers = {
+        key: value for key, value in entry.items() if key not in ("label", "settings", "pictures", "gap_percent")
+    }
+    places = entry.get("pictures", {}) if sheet is not None else {}
+    pictures = {kind: _cut(sheet, **place) for kind, place in places.items()}
+    return Group(study, entry["settings"], numbers, pictures)
+
+
+def _cut(sheet: Any, row: int, count: int) -> np.ndarray:
+    """Some pictures of a sheet. Shape: (count, 28, 28)."""
+    line = sheet[SIDE * row : SIDE * (row + 1), : SIDE * count]
+    return np.stack(np.split(line, count, axis=1)) / 127.5 - 1
+
+
+def _read_sheet(path: Path) -> np.ndarray | None:
+    if not path.exists():
+        return None
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image, float)
+
+
+def fill(document: Path, published: Path) -> None:
     """Put each study's table into ``document``, between ``<!-- STUDY -->`` and ``<!-- end -->``."""
-    text = document.read_text()
-    for study, section in sections_of(out).items():
+    text = document.read_text(encoding="utf-8")
+    for study, section in sections_of(_known(published)).items():
         first, last = f"<!-- {study} -->\n", "<!-- end -->"
         if first in text:
             head, rest = text.split(first, 1)
             text = f"{head}{first}{markdown_table(section.table)}\n{last}{rest.split(last, 1)[1]}"
     with explained(document.parent):
-        replace(document, lambda new: new.write_text(text))
+        replace(document, lambda new: new.write_text(text, encoding="utf-8"))
 
 
-def _trained(group: Group) -> dict[str, Any]:
-    """One method with one set of settings: mean and standard deviation over its runs, and its curve."""
-    losses = group.curve("val_loss")
-    summary = {key: _both(group.values(key)) for key in _common_keys(group)}
-    entry = {
-        "label": group.label,
-        "settings": group.settings,
-        "runs": group.runs,
-        "finished_runs": len(group.summaries),
-        "epochs_done": losses.shape[1],
-        "best_val_loss": _both(best(group)),
-        **({"gap_percent": _both(100 * (best(group) / OPTIMUM - 1))} if group.study == "projection" else {}),
-        "seconds_an_epoch": _both(group.curve("seconds")[:, -1] / max(1, losses.shape[1])),
-        "summary": summary,
-    }
-    return entry | {"val_loss": _thinned(losses)}
+def draw(published: Path, folder: Path, kinds: Sequence[str] = ("svg",)) -> list[Path]:
+    """The figures of every study in ``folder``: curves as SVG or PDF, photographs always as PNG."""
+    written = []
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for section in sections_of(_known(published)).values():
+            for figure in section.figures:
+                for kind in ("png",) if figure.photographs else kinds:
+                    written.append(folder / f"{figure.name}.{kind}")
+                    content = rendered(figure.drawing, kind)
+                    replace(written[-1], lambda new, content=content: new.write_bytes(content))
+    return written
 
 
-def _common_keys(group: Group) -> list[str]:
-    if not group.summaries:
-        return []
-    numbers = (int, float)
-    return [key for key, value in group.summaries[0].items() if isinstance(value, numbers)]
-
-
-def _both(values: np.ndarray) -> dict[str, float]:
-    mean, deviation = mean_and_deviation(values)
-    return {"mean": _rounded(mean), "std": _rounded(deviation)}
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.9g}")  # more than the page shows, so that both round alike
-
-
-def _thinned(curves: np.ndarray) -> dict[str, list[float]]:
-    """The mean curve at no more than 30 epochs, the last among them."""
-    epochs = np.unique(np.linspace(1, max(1, curves.shape[1]), POINTS).round().astype(int))
-    mean = curves.mean(0)
-    return {"epochs": epochs.tolist(), "mean": [_rounded(mean[e - 1]) for e in epochs if e <= len(mean)]}
-
-
-def timing(groups: list[Group]) -> dict[str, Any]:
-    """Seconds of each case, and the two ratios: to the unconstrained network, and of the OSQP loop to it."""
-    entries = []
-    for group in groups:
-        lines = [line for run in group.metrics for line in run]
-        middle = {(line["model"], line["label"]): float(np.median(line["seconds"])) for line in lines}
-        cases = []
-        for line in lines:
-            mine, model = middle[line["model"], line["label"]], line["model"]
-            free, loop = middle.get((model, "unconstrained")), middle.get((model, "ttp, OSQP loop"))
-            cases.append(
-                {
-                    "model": model,
-                    "label": line["label"],
-                    "seconds": _both(np.array(line["seconds"])),
-                    "median_seconds": _rounded(mine),
-                    "repeats": len(line["seconds"]),
-                    "times_the_unconstrained_network": _rounded(mine / free) if free else None,
-                    "faster_than_the_osqp_loop": _rounded(loop / mine) if loop else None,
-                }
-            )
-        entries.append({"settings": group.settings, "cases": cases, "machine": (group.summaries or [{}])[0]})
-    return {"groups": entries}
+def _known(published: Path) -> dict[str, list[Group]]:
+    known = read(published)
+    if not known:
+        raise ResultsError(f"nothing is published in {published}: python -m experiments publish --out RESULTS.")
+    return known

@@ -42,7 +42,8 @@ def test_every_ready_made_set_and_layer_shows_an_example():
     "page",
     ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/start/*.md")))],
 )
-def test_code_on_a_page_runs_and_prints_what_it_says(page):
+def test_code_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a page may write files
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     if page == "README.md":
@@ -66,6 +67,15 @@ def test_every_public_name_is_listed_once_and_loads():
     assert set(rh.__all__) <= set(dir(rh))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         rh.nothing  # noqa: B018
+
+
+def test_every_public_name_has_its_page_in_the_reference():
+    page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   ([A-Za-z_][\w.]*)$", page, re.MULTILINE)
+    modules = {"distributions", "core", "__version__"}  # their members are listed, or they are no page of their own
+    members = {f"distributions.{name}" for name in rh.distributions.__all__}
+    assert (set(rh.__all__) - modules) | members <= set(listed)
+    assert len(listed) == len(set(listed))
 
 
 def test_the_package_works_without_its_extras():

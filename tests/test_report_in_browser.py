@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from experiments.report.pages import Figure, Section, as_html
-from experiments.report.style import as_png, pyplot
+from experiments.report.style import pyplot
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = [
@@ -36,9 +36,8 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this mac
 def page(pictures):
     figure, axes = pyplot().subplots(figsize=(14, 3))
     axes.plot([0, 1], [1, 0])
-    png = as_png(figure)
     table = [{f"a rather long name of column {k}": f"{k} ± 0.1 %" for k in range(12)}]
-    figures = [Figure(f"picture-{k}", "A line, falling.", png) for k in range(pictures)]
+    figures = [Figure(f"picture-{k}", "A line, falling.", figure) for k in range(pictures)]
     return as_html("A report", [Section("Section", ["Text & more."], table, figures)])
 
 

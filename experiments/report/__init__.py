@@ -9,21 +9,40 @@ from typing import TYPE_CHECKING
 from experiments.errors import ResultsError
 
 if TYPE_CHECKING:
-    from experiments.report.collect import Group
+    from experiments.report.groups import Group
     from experiments.report.pages import Section
 
 
-def make(out: Path) -> Path:
-    """Read every run below ``out`` and write report.html, report.md and figures/ there; returns the HTML file."""
+def make(out: Path, beside: Mapping[str, Sequence[Group]] | None = None) -> Path:
+    """Read every run below ``out`` and write report.html, report.md and figures/ there; returns the HTML file.
+
+    ``beside``: results of the same studies to show after each, such as the published ones.
+    """
     from experiments.report.pages import write
 
-    studies = _collected(out)
-    return write(Path(out), title(studies), list(_sections(studies).values()))
+    studies = collected(out)
+    shown = []
+    for study, section in sections_of(studies).items():
+        shown.append(section)
+        if beside and study in beside:
+            shown.append(_published(sections_of({study: beside[study]})[study]))
+    return write(Path(out), title(studies), shown)
 
 
-def sections_of(out: Path) -> dict[str, Section]:
+def _published(section: Section) -> Section:
+    """A section of published results: under its own title and file names, without what the first one said."""
+    for figure in section.figures:
+        figure.name = f"published-{figure.name}"
+    section.title = f"{section.title.partition(' (')[0]}: published runs of full length"
+    section.text = ["Not run now: these are the repository's results/published, each row with its length in epochs."]
+    return section
+
+
+def sections_of(studies: Mapping[str, Sequence[Group]]) -> dict[str, Section]:
     """The sections of the report, by study."""
-    return _sections(_collected(out))
+    from experiments.studies import NAMES, load
+
+    return {name: load(name).section(studies[name]) for name in NAMES if name in studies}
 
 
 def title(studies: Mapping[str, Sequence[Group]]) -> str:
@@ -33,22 +52,17 @@ def title(studies: Mapping[str, Sequence[Group]]) -> str:
     name = "The paper's studies in small" if small else "The paper's studies"
     if not groups:
         return name
-    epochs = max(group.curve("val_loss").shape[1] for group in groups)
     runs = sorted({group.runs for group in groups})
     several = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0])
+    epochs = max(group.epochs for group in groups)
     return f"{name}: {epochs} epochs{' at most' if len(groups) > 1 else ''}, n = {several}"
 
 
-def _collected(out: Path) -> dict[str, list[Group]]:
+def collected(out: Path) -> dict[str, list[Group]]:
+    """Every run below ``out``, by study; refused where there is none."""
     from experiments.report.collect import collect
 
     studies = collect(out)
     if not studies:
         raise ResultsError(f"no results below {out}: run a study first, for example make demo.")
     return studies
-
-
-def _sections(studies: Mapping[str, Sequence[Group]]) -> dict[str, Section]:
-    from experiments.studies import NAMES, load
-
-    return {name: load(name).section(studies[name]) for name in NAMES if name in studies}

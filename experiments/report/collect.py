@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.report.style import full_name
+from experiments.report.groups import Group, Spread, name_apart
 from experiments.results import METRICS, SAMPLES, SETTINGS, SUMMARY, find_runs, read_json, read_lines
 
-_NAMED = (
-    "shape",
-    "dimension",
-    "box_delay",
-    "free_epochs",
-    "start",
-    "learning_rate",
-    "schedule",
-    "epochs",
-    "penalty_weight",
-    "samples",
-)
-_PHRASE = {
-    "box_delay": lambda v: "box from the start" if v == 0 else f"box after {v} epochs",
-    "free_epochs": lambda v: "set from the start" if v == 0 else f"free for {v} epochs",
-    "start": lambda v: f"{v} start",
-    "learning_rate": lambda v: f"rate {v:g}",
-    "epochs": lambda v: f"{v} epochs",
-    "shape": str,
-    "dimension": lambda v: f"d = {v}",
-}
+POINTS = 60  # of a curve, at most
 
 
 @dataclass
-class Group:
-    """Runs of one study with the same settings but for the seed."""
+class _Runs:
+    """What the folders of one group hold."""
 
     study: str
     settings: dict[str, Any]
-    label: str = ""
     folders: list[Path] = field(default_factory=list)
     metrics: list[list[dict[str, Any]]] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
-    def method(self) -> str:
-        return str(self.settings.get("method", self.study))
-
-    @property
-    def runs(self) -> int:
-        return len(self.metrics)
+    def read(self, folder: Path) -> None:
+        """Add one run, if it got anywhere."""
+        metrics = read_lines(folder / METRICS) if (folder / METRICS).exists() else []
+        summary = read_json(folder / SUMMARY) if (folder / SUMMARY).exists() else None
+        if metrics or summary:
+            self.folders.append(folder)
+            self.metrics.append(metrics)
+            self.summaries += [summary] if summary else []
 
     def curve(self, key: str) -> np.ndarray:
         """A measure over the epochs that every run has. Shape: (runs, epochs)."""
         lines = [[line[key] for line in run if key in line] for run in self.metrics]
         shortest = min(map(len, lines), default=0)
         return np.array([line[:shortest] for line in lines], float).reshape(len(lines), shortest)
-
-    def values(self, key: str) -> np.ndarray:
-        """A number of the summary, one for each finished run."""
-        return np.array([summary[key] for summary in self.summaries if key in summary], float)
 
     def pictures(self) -> dict[str, np.ndarray]:
         """The saved images of the first finished run, {} if there are none."""
@@ -75,39 +52,78 @@ class Group:
 
 def collect(out: Path) -> dict[str, list[Group]]:
     """Every run below ``out``, by study."""
-    groups: dict[str, Group] = {}
+    found: dict[str, _Runs] = {}
     for folder in find_runs(out):
         settings = read_json(folder / SETTINGS)
         study = settings.pop("study")
         settings.pop("seed", None)
-        group = groups.setdefault(repr((study, sorted(settings.items(), key=str))), Group(study, settings))
-        metrics = read_lines(folder / METRICS) if (folder / METRICS).exists() else []
-        summary = read_json(folder / SUMMARY) if (folder / SUMMARY).exists() else None
-        if metrics or summary:
-            group.folders.append(folder)
-            group.metrics.append(metrics)
-            group.summaries += [summary] if summary else []
+        key = repr((study, sorted(settings.items(), key=str)))
+        found.setdefault(key, _Runs(study, settings)).read(folder)
     studies: dict[str, list[Group]] = {}
-    for group in groups.values():
-        if group.folders:
-            studies.setdefault(group.study, []).append(group)
-    for members in studies.values():
-        members.sort(key=lambda g: (g.method, str(g.settings)))
-        _name(members)
-    return studies
+    for runs in found.values():
+        if runs.folders:
+            numbers = timed(runs) if runs.study == "timing" else trained(runs)
+            studies.setdefault(runs.study, []).append(Group(runs.study, runs.settings, numbers, runs.pictures()))
+    return {study: name_apart(groups) for study, groups in studies.items()}
 
 
-def _name(groups: list[Group]) -> None:
-    """Label each group by its method, and by what sets it apart from other groups of the same method."""
-    for group in groups:
-        twins = [other for other in groups if other.method == group.method]
-        apart = [key for key in _NAMED if len({repr(t.settings.get(key)) for t in twins}) > 1]
-        phrases = [_PHRASE.get(key, lambda v, key=key: f"{key} {v}")(group.settings[key]) for key in apart]
-        group.label = ", ".join([full_name(group.method), *phrases])
+def trained(runs: _Runs) -> dict[str, Any]:
+    """Losses, cost, summary and curve of a method, over its runs."""
+    losses, seconds = runs.curve("val_loss"), runs.curve("seconds")
+    numbers: dict[str, Any] = {
+        "runs": len(runs.metrics),
+        "finished_runs": len(runs.summaries),
+        "epochs_done": losses.shape[1],
+        "ended": sorted({str(summary["ended"]) for summary in runs.summaries if "ended" in summary}),
+    }
+    if losses.shape[1]:
+        numbers |= {
+            "best_val_loss": Spread.of(losses.min(1)).saved(),
+            "last_val_loss": Spread.of(losses[:, -1]).saved(),
+            "seconds_an_epoch": Spread.of(seconds[:, -1] / losses.shape[1]).saved(),
+        }
+    return numbers | {"summary": _summary(runs.summaries), "val_loss": thinned(losses, seconds)}
 
 
-def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:
-    """Mean and sample standard deviation; 0 deviation for one value, NaN for none."""
-    if not len(values):
-        return float("nan"), float("nan")
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def _summary(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first = summaries[0] if summaries else {}
+    keys = [key for key, value in first.items() if isinstance(value, int | float)]
+    return {key: Spread.of(s[key] for s in summaries if key in s).saved() for key in keys}
+
+
+def thinned(losses: np.ndarray, seconds: np.ndarray) -> dict[str, list[float]]:
+    """Mean and deviation over the runs at no more than 60 epochs, the first, the best and the last among them."""
+    if not losses.shape[1]:
+        return {}
+    even = np.linspace(1, losses.shape[1], POINTS - 1).round().astype(int)
+    epochs = np.unique(np.append(even, 1 + losses.mean(0).argmin()))
+    columns = [Spread.of(losses[:, epoch - 1]).saved() for epoch in epochs]
+    return {
+        "epochs": epochs.tolist(),
+        "mean": [column["mean"] for column in columns],
+        "std": [column["std"] for column in columns],
+        "seconds": [round(float(seconds[:, epoch - 1].mean()), 1) for epoch in epochs],
+    }
+
+
+def timed(runs: _Runs) -> dict[str, Any]:
+    """Seconds of each case, and ratios of medians: to the unconstrained network, and of the OSQP loop to it."""
+    lines = [line for run in runs.metrics for line in run]
+    middle = {(line["model"], line["label"]): float(np.median(line["seconds"])) for line in lines}
+    return {"cases": [_case(line, middle) for line in lines], "machine": (runs.summaries or [{}])[0]}
+
+
+def _case(line: dict[str, Any], middle: dict[tuple[str, str], float]) -> dict[str, Any]:
+    model, mine = line["model"], middle[line["model"], line["label"]]
+    free, loop = middle.get((model, "unconstrained")), middle.get((model, "ttp, OSQP loop"))
+    return {
+        "model": model,
+        "method": line["method"],
+        "label": line["label"],
+        "seconds": Spread.of(line["seconds"]).saved(),
+        "median_seconds": mine,
+        "middle_half": np.quantile(line["seconds"], [0.25, 0.75]).tolist(),
+        "repeats": len(line["seconds"]),
+        "times_the_unconstrained_network": mine / free if free else None,
+        "faster_than_the_osqp_loop": loop / mine if loop else None,
+    }

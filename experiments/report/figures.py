@@ -1,4 +1,4 @@
-"""The figures: convergence with its uncertainty, pictures side by side, bars of times. Each returns PNG bytes."""
+"""The figures: convergence with its uncertainty, pictures side by side, dots of times. Each is a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from experiments.report.collect import Group
-from experiments.report.style import as_png, colour, full_name, line_style, pyplot, show_image
+from experiments.report.groups import Group
+from experiments.report.style import colour, full_name, line_style, pyplot, show_image
 
 
-def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | None = None) -> bytes:
-    """A measure over epochs and over seconds; shaded is one standard deviation over the runs."""
+def convergence(groups: Sequence[Group], label: str, optimum: float | None = None) -> Any:
+    """The validation loss over epochs and over seconds; shaded is one standard deviation over the runs."""
     figure, (by_epoch, by_time) = pyplot().subplots(1, 2, figsize=(10, 4.8), sharey=True)
     seen: dict[str, int] = {}
     for group in groups:
-        values = group.curve(key)
-        if values.shape[1] == 0:
-            continue
-        place = seen.get(group.method, 0)
-        seen[group.method] = place + 1
-        epochs = np.arange(1, values.shape[1] + 1)
-        seconds = group.curve("seconds").mean(0)
-        for axes, x in ((by_epoch, epochs), (by_time, seconds)):
-            _band(axes, x, values, group, place)
+        place = seen[group.method] = seen.get(group.method, -1) + 1
+        for axes, key in ((by_epoch, "epochs"), (by_time, "seconds")):
+            _band(axes, group, key, place)
     for axes, name in ((by_epoch, "epoch"), (by_time, "seconds of training")):
         axes.set_xlabel(name)
         axes.set_yscale("log")
@@ -34,17 +28,17 @@ def convergence(groups: Sequence[Group], key: str, label: str, optimum: float | 
     by_epoch.set_ylabel(label)
     handles, labels = by_epoch.get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=2)
-    return as_png(figure)
+    return figure
 
 
-def _band(axes: Any, x: np.ndarray, values: np.ndarray, group: Group, place: int) -> None:
-    mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-    tint = colour(group.method)
-    marker = "o" if len(x) == 1 else None
-    axes.plot(
-        x, mean, color=tint, ls=line_style(place), lw=1.6, marker=marker, label=f"{group.label} (n = {group.runs})"
-    )
-    axes.fill_between(x, mean - spread, mean + spread, color=tint, alpha=0.18, lw=0)
+def _band(axes: Any, group: Group, key: str, place: int) -> None:
+    """One curve; for a single epoch a dot."""
+    curve = group.curve()
+    x, mean, tint = curve[key], curve["mean"], colour(group.method)
+    shown = {"color": tint, "ls": line_style(place), "lw": 1.6, "marker": "o" if len(x) == 1 else None}
+    axes.plot(x, mean, label=f"{group.label} (n = {group.runs})", **shown)
+    if group.runs > 1 and "std" in curve:
+        axes.fill_between(x, mean - curve["std"], mean + curve["std"], color=tint, alpha=0.18, lw=0)
 
 
 def _plain_ticks(axes: Any) -> None:
@@ -59,17 +53,17 @@ def _plain_ticks(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
-def side_by_side(columns: dict[str, np.ndarray], rows: int) -> bytes:
+def side_by_side(columns: dict[str, np.ndarray], rows: int) -> Any:
     """One column of pictures for each entry. Shape of each: (at least rows, h, w)."""
     names = list(columns)
     figure, grid = pyplot().subplots(rows, len(names), figsize=(1.25 * len(names), 1.25 * rows + 0.35), squeeze=False)
     for i in range(rows):
         for j, name in enumerate(names):
             show_image(grid[i, j], columns[name][i], name if i == 0 else "")
-    return as_png(figure)
+    return figure
 
 
-def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
+def mosaics(images: dict[str, np.ndarray], side: int) -> Any:
     """For each entry one mosaic of side x side pictures, in full lines. Shape of each: (at least side², h, w)."""
     wide, tall = columns(len(images)), max(name.count("\n") + 1 for name in images)  # lines of the titles
     high = -(-len(images) // wide)
@@ -78,7 +72,7 @@ def mosaics(images: dict[str, np.ndarray], side: int) -> bytes:
         axes.axis("off")
     for axes, (name, pictures) in zip(grid.flat, images.items(), strict=False):
         show_image(axes, mosaic(pictures, side), name)
-    return as_png(figure)
+    return figure
 
 
 def columns(n: int) -> int:
@@ -95,7 +89,7 @@ def mosaic(pictures: np.ndarray, side: int) -> np.ndarray:
     return padded.reshape(side, side, h + 1, w + 1).transpose(0, 2, 1, 3).reshape(side * (h + 1), side * (w + 1))
 
 
-def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
+def times(panels: dict[str, list[dict[str, Any]]]) -> Any:
     """Median seconds for all samples, on a logarithmic scale; the whisker is the middle half. A scale without a zero
     has no bars: their length would mean nothing.
     """
@@ -106,7 +100,7 @@ def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
         axes.axis("off")
     for axes, (title, rows) in zip(grid.flat, panels.items(), strict=False):
         for place, row in enumerate(reversed(rows)):
-            low, middle, high = np.quantile(row["seconds"], [0.25, 0.5, 0.75])
+            middle, (low, high) = row["median_seconds"], _middle_half(row)
             whisker = [[middle - low], [high - middle]]
             axes.errorbar(middle, place, xerr=whisker, fmt="o", color=colour(row["method"]), capsize=3)
             axes.text(high * 1.15, place, f"{middle:.3g} s", va="center", fontsize=8)
@@ -116,7 +110,14 @@ def times(panels: dict[str, list[dict[str, Any]]]) -> bytes:
         axes.set_xlabel("seconds for all samples")
         axes.set_title(title)
         axes.grid(axis="y", visible=False)
-    return as_png(figure)
+    return figure
+
+
+def _middle_half(row: dict[str, Any]) -> tuple[float, float]:
+    """Where the middle half of the repeats lies; one deviation around the median where only that was kept."""
+    if "middle_half" in row:
+        return row["middle_half"][0], row["middle_half"][1]
+    return row["median_seconds"] - row["seconds"]["std"], row["median_seconds"] + row["seconds"]["std"]
 
 
 def _spelt(row: dict[str, Any]) -> str:

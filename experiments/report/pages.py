@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import html
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from experiments.report.style import pyplot, rendered
 from experiments.report.tables import Table
 from experiments.results import explained, replace
 
@@ -23,11 +26,19 @@ figure { margin: 1.5rem 0; }
 
 @dataclass
 class Figure:
-    """A picture with its name (of the file) and its caption."""
+    """A picture with its name (of the file) and its caption; photographs are of pixels, and no SVG."""
 
     name: str
     caption: str
-    png: bytes
+    drawing: Any
+    photographs: bool = False
+
+    def __post_init__(self) -> None:
+        pyplot().close(self.drawing)  # pyplot keeps every figure open; this one is ours
+
+    @cached_property
+    def png(self) -> bytes:
+        return rendered(self.drawing)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from experiments.report import figures, tables
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
 
 ORDER = (
@@ -28,10 +28,10 @@ def small(study: str, title: str, text: str, groups: Sequence[Group]) -> Section
     rows = ranked(groups)
     settings = "Settings of all rows: " + tables.settings_line(rows) + "."
     section = Section(title, [text, settings], tables.small(rows))
-    curves = [g for g in rows if g.curve("val_loss").size]
+    curves = [g for g in rows if g.curve()]
     if curves:
-        png = figures.convergence(curves, "val_loss", "validation loss")
-        section.figures.append(Figure(study, f"Validation loss over epochs and over time{shaded(curves)}.", png))
+        drawing = figures.convergence(curves, "validation loss")
+        section.figures.append(Figure(study, f"Validation loss over epochs and over time{shaded(curves)}.", drawing))
     return section
 
 
@@ -43,12 +43,13 @@ def ranked(groups: Sequence[Group]) -> list[Group]:
 
 def hard(groups: Sequence[Group]) -> list[Group]:
     """Those whose points are always inside, and that have a curve to show."""
-    return [g for g in groups if g.method in HARD and g.curve("val_loss").size]
+    return [g for g in groups if g.method in HARD and g.curve()]
 
 
 def shaded(groups: Sequence[Group]) -> str:
     """What the shading means, where there is any."""
-    return "; shaded: one standard deviation over the runs" if any(g.runs > 1 for g in groups) else ""
+    known = any(group.runs > 1 and "std" in group.curve() for group in groups)
+    return "; shaded: one standard deviation over the runs" if known else ""
 
 
 def narrow(label: str) -> str:

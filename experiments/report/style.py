@@ -79,11 +79,12 @@ def pyplot() -> Any:
     return plt
 
 
-def as_png(figure: Any) -> bytes:
-    """The figure as a PNG file's bytes; the figure is closed."""
+def rendered(figure: Any, kind: str = "png") -> bytes:
+    """The figure as the bytes of a PNG, SVG or PDF file, the same bytes each time."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
-    pyplot().close(figure)
+    undated = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    with pyplot().rc_context({"svg.hashsalt": "rayhull", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=undated)
     return buffer.getvalue()
 
 

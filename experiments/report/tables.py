@@ -1,46 +1,53 @@
-"""The tables of the report, as rows of text made from the saved results."""
+"""The tables of the report, as rows of text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-
-import numpy as np
+from typing import Any
 
 from experiments.report import paper
-from experiments.report.collect import Group, mean_and_deviation
+from experiments.report.groups import Group, Spread
 
 Table = list[dict[str, str]]
 
 
-def spread(values: np.ndarray, form: str = ".4f") -> str:
+def spread(found: Spread | None, form: str = ".4f") -> str:
     """Mean ± standard deviation; the mean alone for one value."""
-    if not len(values):
+    if found is None or math.isnan(found.mean):
         return "–"
-    mean, deviation = mean_and_deviation(values)
-    return f"{mean:{form}} ± {deviation:{form}}" if len(values) > 1 else f"{mean:{form}}"
+    return f"{found.mean:{form}} ± {found.std:{form}}" if found.runs > 1 else f"{found.mean:{form}}"
 
 
-def percent(share: np.ndarray, form: str = ".1f") -> str:
+def percent(share: Spread | None, form: str = ".1f") -> str:
     """Shares in percent, with their standard deviation where the runs differ."""
-    if not len(share):
+    if share is None:
         return "–"
-    return (spread(100 * share, form) if np.ptp(share) > 0 else f"{100 * share[0]:{form}}") + " %"
+    scaled = Spread(100 * share.mean, 100 * share.std, 100 * share.max, share.runs if share.std > 0 else 1)
+    return f"{spread(scaled, form)} %"
 
 
-def best(group: Group) -> np.ndarray:
-    """The smallest validation loss of each run. Shape: (runs,)."""
-    curve = group.curve("val_loss")
-    return curve.min(1) if curve.size else np.zeros(0)
+def largest(found: Spread | None) -> str:
+    """The largest of the runs."""
+    return "–" if found is None else f"{found.max:.1e}"
+
+
+def gap(group: Group, optimum: float) -> Spread | None:
+    """By how many percent the best validation loss is above the optimum."""
+    best = group.spread("best_val_loss")
+    if best is None or group.settings["dataset"] == "fashion-mnist":  # the optimum is that of the digits
+        return None
+    mean, std, most, runs = best
+    return Spread(100 * (mean / optimum - 1), 100 * std / optimum, 100 * (most / optimum - 1), runs)
 
 
 def trained(group: Group) -> str:
     """Epochs done (of those asked for, where it was stopped), learning rate, schedule, and what was delayed."""
     if group.method == "optimum":
         return "–"
-    done, asked = group.curve("val_loss").shape[1], group.settings["epochs"]
-    ended = {str(summary.get("ended", "")) for summary in group.summaries}
+    done, asked = group.epochs, group.settings["epochs"]
     epochs = f"{done} epochs" if done == asked else f"{done} of {asked} epochs"
-    if any(reason.startswith("annealed") for reason in ended):
+    if any(reason.startswith("annealed") for reason in group.numbers.get("ended", [])):
         epochs += " (annealed to a stop)"
     parts = [epochs, f"{group.settings['learning_rate']:g}", group.settings["schedule"]]
     if group.method == "paper" and group.settings["box_delay"]:
@@ -50,39 +57,26 @@ def trained(group: Group) -> str:
     return ", ".join(parts)
 
 
-def _small_gap(group: Group) -> str:
-    """Against the loss of the targets' own nearest points; – where the targets are inside and that is 0."""
-    optimum = group.values("optimum")
-    if not len(optimum) or optimum.min() < 1e-9:
-        return "–"
-    return f"{100 * (np.mean(group.curve('val_loss')[:, -1]) / optimum.mean() - 1):.2f} %"
-
-
 def projection(groups: Sequence[Group], optimum: float) -> Table:
     """One row a method: gap to the optimum, violation, cost."""
-    rows = []
-    for group in groups:
-        losses = best(group)
-        gap = 100 * (losses / optimum - 1)
-        hard = "violation" in (group.summaries or [{}])[0]
-        rows.append(
-            {
-                "method": group.label,
-                "runs": str(group.runs),
-                "trained": trained(group),
-                "validation loss, best": spread(losses, ".5f"),
-                "gap to the optimum": spread(gap, ".2f") + " %"
-                if group.settings["dataset"] != "fashion-mnist"
-                else "–",
-                "paper": _paper_gap(group),
-                "largest violation": f"{group.values('violation').max():.1e}" if hard else "–",
-                "inside": percent(group.values("inside")),
-                "seconds an epoch": spread(
-                    group.curve("seconds")[:, -1] / max(1, group.curve("seconds").shape[1]), ".1f"
-                ),
-            }
-        )
-    return rows
+    return [
+        {
+            "method": group.label,
+            "runs": str(group.runs),
+            "trained": trained(group),
+            "validation loss, best": spread(group.spread("best_val_loss"), ".5f"),
+            "gap to the optimum": _with_unit(spread(gap(group, optimum), ".2f"), "%"),
+            "paper": _paper_gap(group),
+            "largest violation": largest(group.summary("violation")),
+            "inside": percent(group.summary("inside")),
+            "seconds an epoch": spread(group.spread("seconds_an_epoch"), ".1f"),
+        }
+        for group in groups
+    ]
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return text if text == "–" else f"{text} {unit}"
 
 
 def _paper_gap(group: Group) -> str:
@@ -98,13 +92,13 @@ def vae(groups: Sequence[Group]) -> Table:
             "method": group.label,
             "runs": str(group.runs),
             "trained": trained(group),
-            "ELBO (test)": spread(group.values("test_elbo"), ".2f"),
-            "inside exactly": percent(group.values("inside_exactly"), ".2f"),
-            "inside": percent(group.values("inside"), ".2f"),
-            "read right": percent(group.values("plain_accuracy")),
-            "score of samples": spread(group.values("plain_score"), ".2f"),
-            "read right, reader of the set": percent(group.values("inside_accuracy")),
-            "score, reader of the set": spread(group.values("inside_score"), ".2f"),
+            "ELBO (test)": spread(group.summary("test_elbo"), ".2f"),
+            "inside exactly": percent(group.summary("inside_exactly"), ".2f"),
+            "inside": percent(group.summary("inside"), ".2f"),
+            "read right": percent(group.summary("plain_accuracy")),
+            "score of samples": spread(group.summary("plain_score"), ".2f"),
+            "read right, reader of the set": percent(group.summary("inside_accuracy")),
+            "score, reader of the set": spread(group.summary("inside_score"), ".2f"),
         }
         for group in groups
     ]
@@ -112,31 +106,24 @@ def vae(groups: Sequence[Group]) -> Table:
 
 def timing(groups: Sequence[Group]) -> Table:
     """One row a model and method: seconds, ratios of medians to the unconstrained network and to the loop."""
-    return [row for group in groups for row in _timing(group)]
+    return [_timed(group, case) for group in groups for case in group.numbers["cases"]]
 
 
-def _timing(group: Group) -> Table:
-    results = [line for run in group.metrics for line in run]
-    middle = {(row["model"], row["label"]): float(np.median(row["seconds"])) for row in results}
-    table = []
-    for row in results:
-        model, label = row["model"], row["label"]
-        mine = middle[model, label]
-        free, loop = middle.get((model, "unconstrained")), middle.get((model, "ttp, OSQP loop"))
-        table.append(
-            {
-                "model": model,
-                "threads": str(group.settings["network_threads"]),
-                "method": label,
-                "seconds": spread(np.array(row["seconds"]), ".3f"),
-                "repeats": str(len(row["seconds"])),
-                "added to the unconstrained network": f"{mine - free:.3f} s" if free else "–",
-                "times the unconstrained network": f"{mine / free:.2f}" if free else "–",
-                "faster than the OSQP loop by": f"{loop / mine:.0f}x" if loop else "–",
-                "paper": paper.TIMES.get((model, label), "–"),
-            }
-        )
-    return table
+def _timed(group: Group, case: dict[str, Any]) -> dict[str, str]:
+    ratio, gain, mine = (
+        case[name] for name in ("times_the_unconstrained_network", "faster_than_the_osqp_loop", "median_seconds")
+    )
+    return {
+        "model": case["model"],
+        "threads": str(group.settings["network_threads"]),
+        "method": case["label"],
+        "seconds": spread(Spread.read(case["seconds"], case["repeats"]), ".3f"),
+        "repeats": str(case["repeats"]),
+        "added to the unconstrained network": f"{mine - mine / ratio:.3f} s" if ratio else "–",
+        "times the unconstrained network": f"{ratio:.2f}" if ratio else "–",
+        "faster than the OSQP loop by": f"{gain:.0f}x" if gain else "–",
+        "paper": paper.TIMES.get((case["model"], case["label"]), "–"),
+    }
 
 
 def small(groups: Sequence[Group]) -> Table:
@@ -145,14 +132,22 @@ def small(groups: Sequence[Group]) -> Table:
         {
             "way": group.label,
             "runs": str(group.runs),
-            "validation loss, last": spread(group.curve("val_loss")[:, -1], ".5f"),
+            "validation loss, last": spread(group.spread("last_val_loss"), ".5f"),
             "gap to the optimum": _small_gap(group),
-            "largest violation": f"{group.curve('violation')[:, -1].max():.1e}",
-            "seconds an epoch": spread(group.curve("seconds")[:, -1] / max(1, group.curve("seconds").shape[1]), ".2f"),
+            "largest violation": largest(group.summary("violation")),
+            "seconds an epoch": spread(group.spread("seconds_an_epoch"), ".2f"),
         }
         for group in groups
-        if group.curve("val_loss").size
+        if group.epochs
     ]
+
+
+def _small_gap(group: Group) -> str:
+    """Against the loss of the targets' own nearest points; – where the targets are inside and that is 0."""
+    optimum, last = group.summary("optimum"), group.spread("last_val_loss")
+    if optimum is None or last is None or optimum.mean < 1e-9:
+        return "–"
+    return f"{100 * (last.mean / optimum.mean - 1):.2f} %"
 
 
 def settings_line(groups: Sequence[Group]) -> str:

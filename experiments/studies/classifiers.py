@@ -15,7 +15,7 @@ from torch import Tensor
 
 import rayhull as rh
 from experiments.digits import Digits
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Section
 from experiments.report.sections import small
 from experiments.results import Run

@@ -13,7 +13,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 import rayhull as rh
 from experiments.digits import Digits
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Section
 from experiments.report.sections import small
 from experiments.results import SUMMARY, Run, read_json
@@ -62,9 +62,9 @@ TEXT = (
 def section(groups: Sequence[Group]) -> Section:
     """One table, the curves, and what one image of full size costs."""
     made = small("optnet", "OptNet's layer on 8 x 8 digits", TEXT, groups)
-    for cost in (group.values("full_size_seconds_a_sample") for group in groups):
-        if len(cost):
-            made.text.append(f"One 28 x 28 image, forwards and backwards, takes qpth {cost.mean():.3g} s.")
+    for cost in (group.summary("full_size_seconds_a_sample") for group in groups):
+        if cost is not None:
+            made.text.append(f"One 28 x 28 image, forwards and backwards, takes qpth {cost.mean:.3g} s.")
     return made
 
 

@@ -14,7 +14,7 @@ from experiments import methods
 from experiments.digits import Digits
 from experiments.methods.base import Method
 from experiments.report import figures, tables
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
 from experiments.report.sections import hard, narrow, ranked, shaded
 from experiments.results import Run
@@ -120,24 +120,25 @@ WHY = (
 def section(groups: Sequence[Group]) -> Section:
     """Figures 3 and 4: convergence of the validation loss, and test images."""
     rows = ranked(groups)
-    optimum = next((float(g.curve("val_loss").min()) for g in rows if g.method == "optimum"), OPTIMUM)
+    measured = next((g.spread("best_val_loss") for g in rows if g.method == "optimum"), None)
+    optimum = measured.mean if measured else OPTIMUM
     text = [WHY, "Settings of all rows: " + tables.settings_line(rows) + "."]
     made = Section("Learned projection (the paper's figures 3 and 4)", text, tables.projection(rows, optimum))
     curves = hard(rows)
     if curves:
-        png = figures.convergence(curves, "val_loss", "validation loss, mean squared error per pixel", optimum)
+        drawing = figures.convergence(curves, "validation loss, mean squared error per pixel", optimum)
         caption = (
             f"Validation loss over epochs and over time{shaded(curves)}. Hard methods only: outside the set a loss "
             "below the optimum means nothing."
         )
-        made.figures.append(Figure("projection-convergence", caption, png))
-    pictures = {group.label: group.pictures() for group in rows}
+        made.figures.append(Figure("projection-convergence", caption, drawing))
+    pictures = {group.label: group.pictures for group in rows}
     columns = {narrow(label): found["x"] for label, found in pictures.items() if "x" in found}
     if columns:
         image = next(found["image"] for found in pictures.values() if "image" in found)
-        png = figures.side_by_side({"image": image, **columns}, rows=min(5, len(image)))
+        drawing = figures.side_by_side({"image": image, **columns}, rows=min(5, len(image)))
         caption = "Test images: the image, then what each method makes of it (black is -1, white is 1)."
-        made.figures.append(Figure("projection-images", caption, png))
+        made.figures.append(Figure("projection-images", caption, drawing, photographs=True))
     return made
 
 

@@ -14,7 +14,7 @@ from experiments import methods
 from experiments.digits import Digits
 from experiments.errors import choose
 from experiments.regression import WIDTH, Regression, fit, generator, trunk
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Section
 from experiments.report.sections import small
 from experiments.results import Run

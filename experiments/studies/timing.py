@@ -22,7 +22,7 @@ from experiments.errors import SettingsError
 from experiments.inference import forward_pass, trained
 from experiments.progress import Bar
 from experiments.report import figures, paper, tables
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
 from experiments.results import Run
 from experiments.settings import option
@@ -149,10 +149,10 @@ def section(groups: Sequence[Group]) -> Section:
     made = Section("Inference time (the paper's table 1)", [WHY], tables.timing(groups))
     for group in groups:
         made.text.append("Settings: " + tables.settings_line([group]) + ".")
-        made.text += [_machine(summary) for summary in group.summaries]
+        made.text += [_machine(group.numbers["machine"])] if group.numbers["machine"] else []
     panels: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
-        for row in (line for run in group.metrics for line in run):
+        for row in group.numbers["cases"]:
             panels.setdefault(f"{row['model']}, network threads: {group.settings['network_threads']}", []).append(row)
     caption = "Seconds for all samples on a logarithmic scale: the median, and the middle half of the repeats."
     made.figures.append(Figure("timing", caption, figures.times(panels)))

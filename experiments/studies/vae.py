@@ -14,7 +14,7 @@ from experiments.authenticity import Reader, authenticity
 from experiments.digits import Digits
 from experiments.methods.base import Method
 from experiments.report import figures, tables
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
 from experiments.report.sections import hard, narrow, ranked, shaded
 from experiments.results import Run
@@ -195,19 +195,19 @@ def section(groups: Sequence[Group]) -> Section:
     rows = ranked(groups)
     text = [WHY, "Settings of all rows: " + tables.settings_line(rows) + ".", MEASURES]
     made = Section("Constrained VAE (the paper's figures 1 and 5)", text, tables.vae(rows))
-    pictures = {narrow(group.label): group.pictures() for group in rows}
+    pictures = {narrow(group.label): group.pictures for group in rows}
     for key, side, name, caption in PICTURES_OF:
         found = {label: images[key] for label, images in pictures.items() if key in images}
         if found:
-            made.figures.append(Figure(name, caption, figures.mosaics(found, side)))
+            made.figures.append(Figure(name, caption, figures.mosaics(found, side), photographs=True))
     curves = hard(rows)
     if curves:
-        png = figures.convergence(curves, "val_loss", "negative ELBO on the validation set, nats")
+        drawing = figures.convergence(curves, "negative ELBO on the validation set, nats")
         caption = (
             f"Negative ELBO over epochs and over time, of the hard methods{shaded(curves)}. While its box is delayed, "
             "a method is trained without the box and judged with it."
         )
-        made.figures.append(Figure("vae-convergence", caption, png))
+        made.figures.append(Figure("vae-convergence", caption, drawing))
     return made
 
 

@@ -18,7 +18,7 @@ from experiments.digits import Digits
 from experiments.errors import choose
 from experiments.methods.base import Method
 from experiments.regression import WIDTH, Regression, fit, generator, trunk
-from experiments.report.collect import Group
+from experiments.report.groups import Group
 from experiments.report.pages import Section
 from experiments.report.sections import small
 from experiments.results import Run

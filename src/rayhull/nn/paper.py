@@ -78,9 +78,9 @@ def paper_layer(
 ) -> PaperLayer:
     """The layer of *Homogeneous Linear Inequality Constraints for Neural Network Activations* (2020), section 3.
 
-    x = R |β| with β = Linear(BatchNorm(features)), rays at unit length and every line doubled into two opposite rays;
-    a box around 0 is met by one division by max(1, |x|_inf), which ``layer.shrinking`` switches. Weights start uniform
-    in ±1/d, biases at 0.
+    ``x = R |β|`` with β = Linear(BatchNorm(features)), rays at unit length and every line doubled into two opposite
+    rays; a box around 0 is met by one division by ``max(1, |x|_inf)``, which ``layer.shrinking`` switches. Weights
+    start uniform in ±1/d, biases at 0.
 
     Args:
         in_features: size of each input sample.

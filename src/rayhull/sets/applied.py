@@ -64,7 +64,7 @@ def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedro
     Args:
         shape: (height, width), or with more axes in front.
         tiles: how many tiles there are down and across.
-        means: a number for all tiles, or an array of shape (*axes in front, *tiles).
+        means: a number for all tiles, or an array with the axes in front, then those of the tiles.
 
     Examples:
         >>> import numpy as np, rayhull as rh
