@@ -76,6 +76,9 @@ def test_every_public_name_has_its_page_in_the_reference():
     members = {f"distributions.{name}" for name in rh.distributions.__all__}
     assert (set(rh.__all__) - modules) | members <= set(listed)
     assert len(listed) == len(set(listed))
+    for name in listed:
+        module, _, member = f"rayhull.{name}".rpartition(".")
+        assert hasattr(importlib.import_module(module), member), f"there is no rayhull.{name}"
 
 
 def test_the_package_works_without_its_extras():

@@ -98,7 +98,7 @@ def _blocks(P: Polyhedron) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """The slack b - a·x of every rule, worst first: negative where it is broken; -|a·x - b| for an equality.
+    """The slack b - a·x of every rule, worst first: negative where it is broken; of an equality, minus its error.
 
     ``values`` (\\*, m) are NumPy or torch as the points were, and differentiable for a tensor. Reading it as pairs, or
     by a rule's name, gives a column each.
