@@ -174,7 +174,7 @@ class Polyhedron(Statement):
         return bool(np.all(np.asarray(self.contains(x))))
 
     def slack(self, x: Any) -> Slack:
-        """The slack b - a·x of every rule by name, worst first: negative where broken, -|a·x - b| for an equality.
+        """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
 
         Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
 
