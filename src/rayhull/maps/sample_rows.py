@@ -32,11 +32,11 @@ def combined(rows: Tensor, weights: Tensor) -> Tensor:
     return weights @ rows if rows.ndim == 2 else (weights.unsqueeze(-2) @ rows).squeeze(-2)
 
 
-def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
+def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor | None = None) -> Tensor:
     """w moved by accelerated dual steps towards {G w <= c}; right-hand sides may be infinite.
 
-    The step is 1 / L with L >= ‖G‖₂² (:func:`squared_norm_bound`). Where G Gᵀ is no larger than G, a step is one
-    product with it, not two with G.
+    ``step`` is :func:`step_of` the rows if None. Where G Gᵀ is no larger than G, a step is one product with it, not two
+    with G.
 
     Examples:
         >>> import torch
@@ -46,7 +46,7 @@ def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int) -> Tensor:
     """
     if not steps or not rhs.shape[-1]:
         return w
-    step = squared_norm_bound(rows.detach()).clamp_min(torch.finfo(w.dtype).tiny).reciprocal()  # (1,) or (n, 1)
+    step = step_of(rows) if step is None else step
     multipliers = _by_gram if rows.shape[-2] <= rows.shape[-1] else _by_points
     return w - combined(rows, multipliers(w, rows, rhs, steps, step))
 
@@ -69,6 +69,14 @@ def _by_points(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -
         new = torch.relu(ahead + step * (times(rows, w - combined(rows, ahead)) - rhs))
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return last
+
+
+def step_of(rows: Tensor) -> Tensor:
+    """1 / L with L >= ‖G‖₂² (:func:`squared_norm_bound`): steps of this length converge. Shape: (1,) or (n, 1)"""
+    rows = rows.detach()
+    if not rows.numel():
+        return rows.new_ones(*rows.shape[:-2], 1)
+    return squared_norm_bound(rows).clamp_min(torch.finfo(rows.dtype).tiny).reciprocal()
 
 
 def squared_norm_bound(rows: Tensor) -> Tensor:
@@ -136,7 +144,7 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         >>> proven(torch.tensor([[0.9, 0.9], [1.0, 1.0], [2.0, 0.0]]), G, c).tolist()        # 1, 1 is a tie
         [True, False, False]
     """
-    x, rows, rhs = x.double(), rows.double(), rhs.double()
+    x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
     error = gamma(x.shape[-1]) * (times(rows.abs(), x.abs()) + rhs.abs().nan_to_num(posinf=0.0))
     single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
     error = torch.where(single, torch.zeros_like(error), error)

@@ -91,7 +91,8 @@ class MapInto(Constants, OfSet):
         super().__init__(Factory(device, dtype))
         need_set(P)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
-        self.varies, self.infeasible, self.approach = varies, infeasible, approach
+        self.varies, self.infeasible = varies, infeasible
+        self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
         self.rule = None if varies is None else base_rule_or_none(P, varies)
         self.following: Following | None = None
         self._strict = False
@@ -183,7 +184,7 @@ class MapInto(Constants, OfSet):
                 f"this is {self.extra_repr()}: use method='shrink' or 'projection'."
             )
         if self.following is None:
-            self.following = Following(self.polyhedron, self.rule, self.infeasible, self.approach, self.factory)
+            self.following = Following(self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self.factory)
             self.following.widen(self.strict)
         own, kind = self._free(finite(c) if self.strict else c), self._kind()
         batch = sides.batch(tuple(own.shape[:-1]))
@@ -270,10 +271,10 @@ class MapInto(Constants, OfSet):
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.blocks()]
         if self.varies is not None:
-            steps = STEPS if self.approach is None else self.approach
             where = "a phase 1 for each call" if self.rule is None else f"an affine rule (slack >= {self._least():.2g})"
             names = ", ".join(self.varies)
-            lines.append(f"  {names} of the sample: {steps} dual steps, then a shrink, from base points by {where}")
+            steps = f"{self.steps_of_sample} dual steps, then " if self.steps_of_sample else ""
+            lines.append(f"  {names} of the sample: {steps}a shrink, from base points by {where}")
         if not self.shrinking and any(part.closing.shrinks for part in self.blocks()):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:
