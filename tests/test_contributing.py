@@ -17,8 +17,7 @@ from experiments.report.pages import Section
 from experiments.settings import option
 from rayhull.projection import plan
 from rayhull.projection.certificate import certified
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solver import Solver
+from rayhull.projection.problem import Problem, Solution, Solver
 
 ROOT = Path(__file__).parent.parent
 

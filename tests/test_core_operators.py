@@ -42,10 +42,18 @@ def sparse_rows(G):
     return operators.Rows(G[row, column], column.int(), begin, G @ G.T, G.abs().sum(1))
 
 
-def solve(rows, m, sides, y, count, effort):
-    guess = torch.zeros(len(y), count, dtype=torch.bool), torch.zeros(y.shape, dtype=torch.int8)
-    guess[0][:, m:] = True
-    return operators.active_set(rows, m, sides, y, guess, effort)
+def whole(y, scale=None):
+    """The points as one block each, and memory for the answer."""
+    return operators.InPlace(y, torch.arange(y.shape[1], dtype=torch.int32)[None], scale, torch.full_like(y, 7.0))
+
+
+def solve(rows, m, sides, y, effort, guess=(None, None), scale=None):
+    """Points, multipliers, residuals and status; the counts must be those of the status."""
+    at = whole(y, scale)
+    multipliers, residual, _, status, open_, blurred = operators.active_set(at, rows, m, sides, guess, effort)
+    assert open_ == (status != 0).sum()
+    assert blurred >= ((status == 1) | (residual > 2e-14)).sum()
+    return at.out, multipliers, residual, status
 
 
 EFFORTS = {
@@ -65,7 +73,7 @@ def test_the_active_set_operator_finds_nearest_points(effort, bound, store, coun
     inside = 0.1 * random(1, d)
     c = (G @ inside)[None] + torch.cat([0.05 * torch.rand(m, dtype=torch.float64), torch.zeros(count - m)])
     around, y = sides(c, d, bound), random(2, 50, d)
-    x, multipliers, residual, _, status = solve(store(G), m, around, y, count, EFFORTS[effort])
+    x, multipliers, residual, status = solve(store(G), m, around, y, EFFORTS[effort])
     assert (status == 0).all()
     assert (residual < 1e-13).all()
     assert_nearest(G.expand(50, -1, -1), m, around, y, x, multipliers)
@@ -76,7 +84,7 @@ def test_a_chain_of_differences_is_solved_inside_its_envelope():
         (torch.eye(40) - 2 * torch.eye(40).roll(1, 1) + torch.eye(40).roll(2, 1))[:38].double()
     )
     around, y = sides(torch.zeros(1, 38, dtype=torch.float64), 40, 1.0), random(0, 30, 40)
-    x, multipliers, _, _, status = solve(sparse_rows(G), 38, around, y, 38, EFFORTS["bounds last"])
+    x, multipliers, _, status = solve(sparse_rows(G), 38, around, y, EFFORTS["bounds last"])
     assert (status == 0).all()
     assert_nearest(G.expand(30, -1, -1), 38, around, y, x, multipliers, atol=1e-10)
 
@@ -85,7 +93,7 @@ def test_every_sample_may_have_rows_of_its_own():
     G, y = torch.nn.functional.normalize(random(0, 20, 6, 9), dim=2), random(1, 20, 9)
     around = sides((G @ (0.1 * random(2, 20, 9, 1)))[:, :, 0], 9, 2.0)
     effort = operators.Effort(20, 0.0, 24, 2000, False)
-    x, multipliers, _, _, status = solve(operators.Rows.of_samples(G), 4, around, y, 6, effort)
+    x, multipliers, _, status = solve(operators.Rows.of_samples(G), 4, around, y, effort)
     assert (status == 0).all()
     assert_nearest(G, 4, around, y, x, multipliers)
     active, state = torch.ones(20, 6, dtype=torch.bool), torch.zeros(20, 9, dtype=torch.int8)
@@ -110,11 +118,11 @@ def test_the_system_of_the_active_rows_leaves_out_fixed_coordinates():
 def test_an_empty_set_is_proven_empty_and_nan_is_unsolved():
     G = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
     around, y = sides(torch.tensor([[-1.0, -1.0]], dtype=torch.float64), 2, 5.0), random(0, 3, 2)
-    assert (solve(dense_rows(G), 2, around, y, 2, EFFORTS["pivoting"])[4] == 2).all()
+    assert (solve(dense_rows(G), 2, around, y, EFFORTS["pivoting"])[3] == 2).all()
     around = sides(torch.ones(1, 2, dtype=torch.float64), 2, 5.0)
     y[1, 0] = float("nan")
     for effort in EFFORTS.values():
-        assert solve(dense_rows(G), 2, around, y, 2, effort)[4].tolist() == [0, 1, 0]
+        assert solve(dense_rows(G), 2, around, y, effort)[3].tolist() == [0, 1, 0]
 
 
 @settings(max_examples=100, deadline=None)
@@ -128,7 +136,10 @@ def test_clipped_shifts_of_any_size_meet_their_row(size, count, seed, equality, 
     index = index.reshape(count, size).int()
     c, lower, upper = sides(torch.full((1, 1), 0.3 * float(a.abs().sum()), dtype=torch.float64), size, 1.0)
     out = torch.full_like(y, 7.0)
-    t, residual, _ = operators.clipped_shift(y, index, a, (c, lower, upper), equality, out)
+    at = operators.InPlace(y, index, None, out)
+    t, residual, _, status, open_ = operators.clipped_shift(at, a, (c, lower, upper), equality)
+    t = t[:, 0]
+    assert open_ == 0 == status.sum()
     z, v = (w[:, index.long()].reshape(-1, size) for w in (out, y))
     assert (residual < 1e-12).all()
     total = z @ a
@@ -147,14 +158,22 @@ def test_pooled_chains_are_nearest_increasing_sequences(d, seed, bound, coarse):
     y = random(seed, 20, d)
     y = y.round() if coarse else y  # values that coincide
     weights = random(seed + 1, d).abs() + 0.1
+    root = weights.sqrt()
     _, lower, upper = sides(None, d, bound)
     lower = lower + 0.1 * random(seed + 2, 1, d).round()
-    x, multipliers, residual, status = operators.pool_adjacent(y, weights, lower, upper)
+    order = torch.randperm(d, generator=torch.Generator().manual_seed(seed))
+    between = torch.randperm(d - 1, generator=torch.Generator().manual_seed(seed + 3))
+    path = operators.Path(order.int(), between.int(), torch.ones(d - 1, dtype=torch.float64), root)
+    around = torch.zeros(1, d - 1, dtype=torch.float64), torch.empty_like(lower), torch.empty_like(upper)
+    around[1][:, order], around[2][:, order] = lower * root, upper * root
+    at = whole(y, root[None])
+    multipliers, residual, _, status, open_ = operators.pool_adjacent(at, path, around)
+    x, multipliers = at.out, multipliers[:, between]
+    assert open_ == (status != 0).sum()
     empty = (lower.cummax(1).values > upper).any()
     assert (status == (2 if empty else 0)).all()
     if not empty:
         assert (residual < 1e-12).all()
-        root = weights.sqrt()
         D = torch.eye(d, dtype=torch.float64)[:-1] - torch.eye(d, dtype=torch.float64)[1:]
         around = torch.zeros(1, d - 1, dtype=torch.float64), lower * root, upper * root
         assert_nearest((D / root).expand(20, -1, -1), d - 1, around, y * root, x * root, multipliers, atol=1e-10)
@@ -163,28 +182,50 @@ def test_pooled_chains_are_nearest_increasing_sequences(d, seed, bound, coarse):
 def test_doors_refuse_what_does_not_fit():
     y = random(0, 4, 3)
     none = torch.zeros(0, dtype=torch.float64)
+    path = operators.Path(torch.arange(3).int(), torch.arange(2).int(), none.new_ones(2), none.new_ones(3))
     with pytest.raises(RuntimeError, match="one row, or one for each sample"):
-        operators.pool_adjacent(y, torch.ones(3, dtype=torch.float64), y[:2], y)
+        operators.pool_adjacent(whole(y), path, (y[:1, :2], y[:2], y))
     with pytest.raises(RuntimeError, match="another dtype"):
-        operators.pool_adjacent(y.float(), torch.ones(3, dtype=torch.float64), y, y)
-    index = torch.tensor([[0, 3]], dtype=torch.int32)
+        operators.pool_adjacent(whole(y.half()), path, (y[:1, :2], y, y))
+    with pytest.raises(RuntimeError, match="like the points"):
+        operators.pool_adjacent(whole(y)._replace(out=y.float()), path, (y[:1, :2], y, y))
     with pytest.raises(RuntimeError, match="out of range"):
-        operators.clipped_shift(y, index, torch.ones(2).double(), sides(y[:1, :1], 2, 1.0), False, torch.empty_like(y))
+        operators.pool_adjacent(whole(y), path._replace(rows=torch.tensor([0, 2]).int()), (y[:1, :2], y, y))
+    at = operators.InPlace(y, torch.tensor([[0, 3]], dtype=torch.int32), None, torch.empty_like(y))
+    with pytest.raises(RuntimeError, match="out of range"):
+        operators.clipped_shift(at, torch.ones(2).double(), sides(y[:1, :1], 2, 1.0), False)
     rows = operators.Rows(
         torch.ones(2).double(), torch.tensor([0, 9]).int(), torch.tensor([0, 1, 2]), none[:, None], y[0, :2]
     )
     with pytest.raises(RuntimeError, match="out of range"):
-        solve(rows, 2, sides(y[:1, :2], 3, 1.0), y, 2, EFFORTS["exact"])
+        solve(rows, 2, sides(y[:1, :2], 3, 1.0), y, EFFORTS["exact"])
 
 
-def test_operators_are_traced_without_data():
-    y, weights = random(0, 4, 5), torch.ones(5, dtype=torch.float64)
-    lower, upper = sides(None, 5, 1.0)[1:]
-    torch.library.opcheck(torch.ops.rayhull_core.pool_adjacent, (y, weights, lower, upper))
-    rows, guess = (
-        dense_rows(random(1, 2, 5)),
-        (torch.zeros(4, 2, dtype=torch.bool), torch.zeros(4, 5, dtype=torch.int8)),
+def test_blocks_are_read_from_and_written_to_their_places_at_their_scale():
+    x, index = random(0, 3, 7).float(), torch.tensor([[5, 0], [2, 6]], dtype=torch.int32)
+    scale = torch.tensor([[2.0, 1.0], [-1.0, -3.0]], dtype=torch.float64)
+    G, c = torch.tensor([[0.6, 0.8]], dtype=torch.float64), torch.full((1, 1), -0.5, dtype=torch.float64)
+    around, out = sides(c, 2, 1.0), torch.full_like(x, 7.0)
+    operators.active_set(
+        operators.InPlace(x, index, scale, out), dense_rows(G), 1, around, (None, None), EFFORTS["pivoting"]
     )
-    c = torch.ones(1, 2, dtype=torch.float64)
-    torch.library.opcheck(torch.ops.rayhull_core.active_set, (*rows, c, 2, lower, upper, y, *guess, *EFFORTS["exact"]))
-    torch.library.opcheck(torch.ops.rayhull_core.active_system, (*rows, random(2, 4, 2), *guess))
+    points = (x[:, index.long()].double() * scale).reshape(6, 2)
+    z, *_ = solve(dense_rows(G), 1, around, points, EFFORTS["exact"])
+    torch.testing.assert_close(out[:, index.long()], (z.reshape(3, 2, 2) / scale).float())
+    shifted = torch.full_like(x, 7.0)
+    operators.clipped_shift(operators.InPlace(x, index, scale, shifted), G[0], around, False)
+    torch.testing.assert_close(shifted, out)
+    assert (out[:, [1, 3, 4]] == 7.0).all()
+
+
+def test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box():
+    G = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], dtype=torch.float64) / 2**0.5
+    y, effort = 3 * random(0, 20, 3), EFFORTS["pivoting"]
+    around = sides(torch.zeros(1, 2, dtype=torch.float64), 3, 0.5)
+    x, multipliers, _, status = solve(dense_rows(G), 2, around, y, effort._replace(clamped=True))
+    assert (status == 0).all()
+    torch.testing.assert_close(x, solve(dense_rows(G), 2, around, y, effort)[0])
+    assert_nearest(G.expand(20, -1, -1), 2, around, y, x, multipliers)
+    crossed = around[0], around[2], around[1]
+    assert (solve(dense_rows(G), 2, crossed, y, effort)[3] == 2).all()
+    assert (operators.clipped_shift(whole(y), G[0], (crossed[0][:, :1], *crossed[1:]), False)[3] == 2).all()

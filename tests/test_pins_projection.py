@@ -12,17 +12,15 @@ from rayhull.projection import certificate
 from rayhull.projection import plan as plans
 from rayhull.projection.matrix import Matrix
 from rayhull.projection.plan import plan
-from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solver import Solver
-from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
 
 SQUARE = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.5], lower=-1)
 
 
 def problem_of(P: rh.Polyhedron, points: list[list[float]], **sides: torch.Tensor) -> Problem:
     (block,) = plan(P)
-    return block.problem(torch.tensor(points, dtype=torch.float64), Sides(**sides))
+    return block.problem(torch.tensor(points, dtype=torch.float64), Sides(**sides) if sides else None)
 
 
 def residual(z: list[float], multipliers: list[float], point: list[float]) -> float:

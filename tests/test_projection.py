@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.core import operators
 from rayhull.errors import MissingExtraError, UnverifiedError
-from rayhull.projection import compiled
 from rayhull.projection.plan import plan
 from rayhull.projection.solvers import external, least_distance
-from rayhull.projection.solvers.generic import ActiveSet
+from rayhull.projection.solvers.active_set import ActiveSet
 from rayhull.projection.standard_form import StandardForm
 from tests.fuzz_projection import certify
 
@@ -251,9 +251,11 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
     z = module(x)
     spoil = ActiveSet.solve
 
-    def unconverged(self, *args):  # type: ignore[no-untyped-def]
-        solution = spoil(self, *args)
+    def unconverged(self, problem, *args):  # type: ignore[no-untyped-def]
+        solution = spoil(self, problem, *args)
+        solution.read_from(problem)
         solution.z[1] += 1.0
+        solution.open = 1
         solution.status[1], solution.residual[1] = 1, 1.0
         return solution
 
@@ -269,20 +271,21 @@ def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.Mon
 def test_a_spoilt_residual_of_a_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     P, module = SETS["simplex"], rh.Projection(SETS["simplex"])
     x = points(P)
-    z, shift = module(x), compiled.shift
+    z, shift = module(x), operators.clipped_shift
 
-    def unconverged(*args):  # type: ignore[no-untyped-def]
-        shifts, residual, steps = shift(*args)
-        args[-1][1], residual[4] = 7.0, torch.nan
-        return shifts, residual, steps
+    def unconverged(at, *args):  # type: ignore[no-untyped-def]
+        *found, status, _ = shift(at, *args)
+        count = len(at.places)
+        at.out[1], status[count : 2 * count] = 7.0, 1  # all blocks of one sample
+        return *found, status, count
 
-    monkeypatch.setattr(compiled, "shift", unconverged)
+    monkeypatch.setattr(operators, "clipped_shift", unconverged)
     torch.testing.assert_close(module(x), z, atol=1e-9, rtol=0)
 
 
 def test_without_the_core_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {name: rh.project(P, points(P)) for name, P in SETS.items()}
-    monkeypatch.setattr(compiled, "available", lambda: False)
+    monkeypatch.setattr(operators, "available", lambda: False)
     for name, P in SETS.items():
         x = points(P).requires_grad_()
         z = rh.project(P, x)

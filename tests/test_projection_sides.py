@@ -8,6 +8,7 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError
+from rayhull.projection.plan import plan
 
 
 def proxy() -> tuple[rh.Polyhedron, torch.Tensor, dict[str, torch.Tensor]]:
@@ -96,3 +97,34 @@ def test_a_single_contradictory_sample_is_named_like_one_of_many() -> None:
     z, info = rh.project(P, x, b=b, infeasible="least", return_info=True)
     assert info.infeasible.tolist() == [True]
     torch.testing.assert_close(z, torch.tensor([[1.5, -1.5]]).double(), atol=1e-5, rtol=0)
+
+
+def test_bounds_of_the_sample_reach_mirror_images() -> None:
+    """Two blocks, one the other's mirror image: x0 + x1 <= 1 in [-2, 1], and -x2 - x3 <= 1 in [-1, 2]."""
+    P = rh.Polyhedron([[1, 1, 0, 0], [0, 0, -1, -1]], [1, 1], lower=[-2, -2, -1, -1], upper=[1, 1, 2, 2])
+    assert len(plan(P)) == 1
+    x = torch.tensor([[3.0, 0.2, -3.0, -0.2], [-5.0, 0.1, 5.0, 9.0]], dtype=torch.float64, requires_grad=True)
+    low = torch.tensor([[-0.5, -0.5, -0.7, -0.3]], dtype=torch.float64, requires_grad=True)
+    for sides in ({"lower": low}, {"upper": -low}, {"lower": low, "upper": low + 2}):
+        alone = [
+            rh.Polyhedron(
+                P.A, P.b, **({"lower": P.lower, "upper": P.upper} | {k: v[0].detach() for k, v in sides.items()})
+            )
+            for _ in x
+        ]
+        z = rh.project(P, x, **sides)
+        for n, own in enumerate(alone):
+            expected = rh.project(own, x[n].detach(), solver="dual")
+            torch.testing.assert_close(z[n], expected, atol=1e-9, rtol=0)
+    assert torch.autograd.gradcheck(lambda v, a: rh.project(P, v, lower=a), (x, low), eps=1e-6, atol=1e-6)
+    assert torch.autograd.gradcheck(lambda v, a: rh.project(P, v, upper=-a), (x, low), eps=1e-6, atol=1e-6)
+    assert torch.autograd.gradgradcheck(lambda v, a: rh.project(P, v, lower=a), (x, low), eps=1e-6, atol=1e-6)
+
+
+def test_a_change_in_place_between_forward_and_backward_is_seen() -> None:
+    x = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
+    h = 2 * x
+    z = rh.project(rh.simplex(5), h)
+    h += 1  # what is active was read from these numbers
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.square().sum().backward()

@@ -78,6 +78,37 @@ MUTANTS = [
         ),
         "the force of a bound is dropped, and a fallback answers",
     ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "      if (k + 1 < d_) shift -= c[p_.rows[k]] * p_.unit_steps[p_.rows[k]];",
+        "      if (k + 1 < d_) shift += c[p_.rows[k]] * p_.unit_steps[p_.rows[k]];",
+        ("test_pins_projection.py::test_closed_forms_answer_without_a_second_solver",),
+        "a chain's steps have the wrong sign and a fallback answers",
+    ),
+    Mutant(
+        "core/source/projection/clipped_shift.cpp",
+        "    return least > c_ + slack || (equality_ && most < c_ - slack);",
+        "    return least > c_ + slack;",
+        ("test_pins_projection.py::test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself",),
+        "an equality out of reach from below is not seen as empty",
+    ),
+    Mutant(
+        "core/source/projection/places.hpp",
+        "      const Number value = static_cast<Number>(factor == nullptr ? z[j] : z[j] / factor[j]);",
+        "      const Number value = static_cast<Number>(factor == nullptr ? z[j] : z[j] * factor[j]);",
+        (
+            "test_projection.py::test_weights_change_the_metric_and_nothing_else",
+            "test_core_operators.py::test_blocks_are_read_from_and_written_to_their_places_at_their_scale",
+        ),
+        "weights are applied twice",
+    ),
+    Mutant(
+        "core/source/projection/active_set.cpp",
+        "    if (is_crossed(stated.lower, stated.upper, d_)) return EMPTY;",
+        "    ",
+        ("test_core_operators.py::test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box",),
+        "bounds that cross are not seen",
+    ),
     # Leaving out refine() in clipped_shift.cpp is not listed: the next round finds the root again from v - t a, so that
     # no answer depends on it.
     Mutant(

@@ -1,13 +1,12 @@
 """The door between projection and the compiled core: operators of torch, on the CPU, over torch's threads.
 
-They are ``torch.ops.rayhull_core``'s; rows travel as tensors. Shapes without data (for ``torch.compile`` and
-``torch.export``) are registered here. Where the binary is missing, :func:`available` is False.
+They are ``torch.ops.rayhull_core``'s; rows travel as tensors. ``torch.compile`` and ``torch.export`` never see them:
+``rayhull::nearest`` stands around them. Where the binary is missing, :func:`available` is False.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,10 +18,7 @@ Sides = tuple[Tensor, Tensor, Tensor]  # c, lower, upper: one row for all sample
 
 def available() -> bool:
     """Whether the compiled operators are there."""
-    found = library.load("operators") is not None
-    if found:
-        _register_shapes()
-    return found
+    return library.load("operators") is not None
 
 
 class Rows(NamedTuple):
@@ -46,6 +42,36 @@ class Rows(NamedTuple):
         return cls(data, none.int(), none.long(), none.reshape(0, 0), none)
 
 
+class InPlace(NamedTuple):
+    """Blocks that a kernel reads from their places in the samples, and writes there.
+
+    Coordinate j of block k is ``scale[k, j]`` x[``places[k, j]``].
+
+    Shape:
+        ``x`` and ``out`` (n, D), float32 or float64; ``places`` (count, d) int32; ``scale`` (count, d), or None for 1.
+    """
+
+    x: Tensor
+    places: Tensor
+    scale: Tensor | None
+    out: Tensor
+
+
+class Path(NamedTuple):
+    """A chain of differences along a path; the index of its places runs along it too.
+
+    Shape:
+        ``order`` (d,) int32, the coordinates along the path; ``rows`` (d - 1,) int32, the row between two of them;
+        ``unit_steps`` (d - 1,), for each row: x[k] <= x[k + 1] + c · unit step in plain coordinates; ``roots`` (d,)
+        along the path: coordinates are roots · x.
+    """
+
+    order: Tensor
+    rows: Tensor
+    unit_steps: Tensor
+    roots: Tensor
+
+
 class Effort(NamedTuple):
     """How long the active-set methods try."""
 
@@ -54,43 +80,43 @@ class Effort(NamedTuple):
     pivots: int  # of block pivoting before it gives up
     exact_steps: int  # of the exact method
     lazy: bool  # bounds last
+    clamped: bool = False  # solve without the bounds, then clip
 
 
-def clipped_shift(
-    y: Tensor, index: Tensor, a: Tensor, sides: Sides, equality: bool, out: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Blocks with one row and bounds, z = clip(y − t a): writes to ``out``; returns t, residuals and steps.
-
-    Shape:
-        ``y`` and ``out`` (n, D), float32 or float64; ``index`` (count, size) int32, the places of the blocks; ``a``
-        (size,); ``c`` (1 or n · count, 1), bounds (1 or n · count, size); returns (n · count,) each.
-    """
-    return torch.ops.rayhull_core.clipped_shift(y, index, a, *sides, equality, out)
-
-
-def pool_adjacent(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Nearest increasing sequences: points, multipliers of x[i] <= x[i + 1], residuals, status.
+def clipped_shift(at: InPlace, a: Tensor, sides: Sides, equality: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    """Blocks with one row and bounds, z = clip(y − t a): t, residuals, steps, status, and how many are not solved.
 
     Shape:
-        ``y`` (n, d), ``weights`` (d,), bounds (1 or n, d); returns (n, d), (n, d - 1), (n,), (n,).
+        ``a`` (d,); ``c`` (1 or N, 1), bounds (1 or N, d); returns (N, 1), and (N,) each, for N = n · count blocks.
     """
-    return torch.ops.rayhull_core.pool_adjacent(y, weights, lower, upper)
+    return torch.ops.rayhull_core.clipped_shift(*at, a, *sides, equality)
+
+
+def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    """Nearest sequences along a path: multipliers, residuals, steps, status, and how many are not solved.
+
+    Shape:
+        ``c`` (1 or N, d - 1), bounds (1 or N, d); returns (N, d - 1), and (N,) each.
+    """
+    return torch.ops.rayhull_core.pool_adjacent(*at, *path, *sides)
 
 
 def active_set(
-    rows: Rows, m: int, sides: Sides, y: Tensor, guess: tuple[Tensor, Tensor], effort: Effort
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    at: InPlace, rows: Rows, m: int, sides: Sides, guess: tuple[Tensor | None, Tensor | None], effort: Effort
+) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
     """Nearest points under rows (the first ``m`` at most c, the others equal to c) and bounds.
 
     Args:
-        guess: which rows are active, and which bounds (1 upper, -1 lower, 0 none): where the search starts.
+        guess: which rows are active, and which bounds (1 upper, -1 lower, 0 none): where the search starts; None for
+            the equalities alone.
+
+    Returns multipliers, residuals, steps, status, how many are not solved, and how many residuals are not rounding.
 
     Shape:
-        ``y`` (n, d), ``guess`` (n, M) bool and (n, d) int8, ``sides`` (1 or n, M), (1 or n, d), (1 or n, d); returns
-        points (n, d), multipliers (n, M), residuals, steps and status (n,) each.
+        ``guess`` (N, M) bool and (N, d) int8, ``sides`` (1 or N, M), (1 or N, d), (1 or N, d); returns (N, M), and
+        (N,) each.
     """
-    c, lower, upper = sides
-    return torch.ops.rayhull_core.active_set(*rows, c, m, lower, upper, y, *guess, *effort)
+    return torch.ops.rayhull_core.active_set(*at, *rows, m, *sides, *guess, *effort)
 
 
 def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
@@ -101,43 +127,3 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     """
     found: Tensor = torch.ops.rayhull_core.active_system(*rows, q, active, state)
     return found
-
-
-@cache
-def _register_shapes() -> torch.library.Library:
-    """What the operators return, for tracing; as meta kernels, since ``register_fake`` looks through all modules."""
-    make: Any = torch.library.Library  # untyped
-    kernels: torch.library.Library = make("rayhull_core", "IMPL", "Meta")
-    register: Any = kernels.impl
-    for name, shapes in _SHAPES.items():
-        register(name, shapes)
-    return kernels
-
-
-def _pool_shapes(y: Tensor, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, ...]:
-    n, d = y.shape
-    return torch.empty_like(y), y.new_empty((n, d - 1)), y.new_empty(n), y.new_empty(n, dtype=torch.int64)
-
-
-def _shift_shapes(y: Tensor, index: Tensor, *_: Any) -> tuple[Tensor, ...]:
-    found = y.new_empty(y.shape[0] * index.shape[0], dtype=torch.float64)
-    return found, torch.empty_like(found), found.new_empty(found.shape, dtype=torch.int64)
-
-
-def _solve_shapes(*given: Any) -> tuple[Tensor, ...]:
-    y, active = given[9], given[10]
-    n = y.shape[0]
-    counts = y.new_empty(n, dtype=torch.int64)
-    return torch.empty_like(y), y.new_empty(active.shape), y.new_empty(n), counts, torch.empty_like(counts)
-
-
-def _system_shape(*given: Any) -> Tensor:
-    return torch.empty_like(given[5])
-
-
-_SHAPES = {
-    "pool_adjacent": _pool_shapes,
-    "clipped_shift": _shift_shapes,
-    "active_set": _solve_shapes,
-    "active_system": _system_shape,
-}

@@ -12,7 +12,7 @@ from rayhull.maps.approach import approach, clamped, step_size
 from rayhull.maps.cone import without
 from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from rayhull.nn.base_point import View
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.directions import Choice
-from rayhull.nn.sides import BlockSides, Sides
+from rayhull.nn.sides import BlockSides
 from rayhull.nn.strict import strict_closing
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Free, NearestPoint, Options, Round, Way, inside, level_of_caller
 from rayhull.nn.generators import LinesAndRays, Simplicial
 from rayhull.nn.rays import AGAINST, apex, from_apex, least_cosine, rays, vertices
-from rayhull.nn.sides import Sides
 from rayhull.nn.slopes import chain_of_slopes, order_or_slopes
 from rayhull.projection import project
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

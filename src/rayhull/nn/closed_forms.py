@@ -16,7 +16,7 @@ from rayhull.maps.order import between, between_inverse, chain, into_grid_order,
 from rayhull.nn.base_point import coordinates_at
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options, inside
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rayhull.maps.strict import EPS, gamma, roundoff, strict_factor
 from rayhull.nn.base_point import View, equality_basis
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.gauge import Gauge
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from rayhull.nn.approach import Step
 from rayhull.nn.base_point import View, seen_from_inside
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
 

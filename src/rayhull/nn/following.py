@@ -18,7 +18,7 @@ from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
 from rayhull.nn.sample_sets import Local, Rows, SampleSets
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rayhull.maps.order import share
 from rayhull.maps.simplex import Weights
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Direction, Free
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rayhull.nn.constants import Constants, Factory, OfSet
 from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
 from rayhull.nn.gauge import NoSlackError
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

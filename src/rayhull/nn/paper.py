@@ -16,7 +16,7 @@ from rayhull.nn.directions import Choice, Options
 from rayhull.nn.generators import LinesAndRays
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.rays import cone_at
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

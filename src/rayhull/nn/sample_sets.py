@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rayhull.maps.sample_rows import step_of, times
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

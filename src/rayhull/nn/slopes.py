@@ -15,7 +15,7 @@ from rayhull.maps.order import between, chain, from_slopes
 from rayhull.nn.closed_forms import PartialOrder, inner_point, order
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options, inside
-from rayhull.nn.sides import Sides
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

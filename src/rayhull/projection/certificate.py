@@ -8,9 +8,11 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.tolerances import EMPTY, FLOOR, ROUNDING, SOLVED, TOLERANCE, UNSOLVED
+from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution
 from rayhull.sets.rows import Array
+
+ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point
+FLOOR = 1e-280  # instead of 0 in a denominator; times ROUNDING it is still a normal number
 
 
 def residual(problem: Problem, z: Tensor, multipliers: Tensor) -> Tensor:
@@ -75,7 +77,7 @@ def unproven_empty(problem: Problem, solution: Solution) -> Tensor:
 
 def is_empty(problem: Problem, sample: int) -> bool:
     """Whether the least possible violation of the sample's unit rows is more than rounding."""
-    c, lower, upper = (v[sample if len(v) > 1 else 0].cpu().numpy() for v in (problem.c, problem.lower, problem.upper))
+    c, lower, upper = (v[sample if len(v) > 1 else 0].cpu().numpy() for v in problem.sides)
     if (lower > upper).any():
         return True
     violation, size = _least_violation(sp.csr_array(problem.matrix.array(sample)), problem.m, c, lower, upper)

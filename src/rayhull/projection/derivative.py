@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rayhull.projection.block import Block
 from rayhull.projection.plan import Plan
 from rayhull.projection.problem import Problem
-from rayhull.projection.sides import Sides
+from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solve import Projected
 
 Gradients = tuple[Tensor | None, ...]
@@ -30,7 +29,11 @@ class Nearest(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, solve: Callable[[Tensor, Sides], Projected], x: Tensor, *sides: Tensor | None) -> Tensor:
-        done = solve(x, Sides(*sides))
+        given = Sides(*sides)
+        done = solve(x, given if given.given else NONE)
+        ctx.save_for_backward(
+            x, *(v for v in sides if v is not None)
+        )  # autograd then sees if they are changed in place
         ctx.pattern = Pattern.of(done)
         ctx.shapes = [None if v is None else v.shape for v in sides]
         ctx.dtypes = [x.dtype, *(None if v is None else v.dtype for v in sides)]
@@ -38,6 +41,7 @@ class Nearest(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        _ = ctx.saved_tensors
         wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 2]]
         pulled = Pull.apply(ctx.pattern, ctx.shapes, wanted, grads[0])  # type: ignore[no-untyped-call]
         return None, *(v if v is None else v.to(t) for v, t in zip(pulled, ctx.dtypes, strict=True))
@@ -81,17 +85,19 @@ def pull(pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -
     out = torch.empty_like(grad)
     full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
     for block, problem, active, at_bound, constant in pattern:
-        g = torch.where(constant, 0.0, block.to_plain(block.gather(grad)))
-        w = _multipliers(problem, torch.where(at_bound == 0, g, 0.0), active, at_bound)
-        r = block.to_standard(g - problem.matrix.transposed_times(w))
-        block.scatter(torch.where(at_bound == 0, r, 0.0), out)
         own = block.on(grad.device)
-        for side, places, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
+        places = own.places
+        g = torch.where(constant, 0.0, places.read_gradient(grad))
+        w = _multipliers(problem, torch.where(at_bound == 0, g, 0.0), active, at_bound)
+        r = g - problem.matrix.transposed_times(w)
+        places.write_gradient(torch.where(at_bound == 0, r, 0.0), out)
+        side_of = places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
+        for side, rows, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
             if side is not None:
-                side[:, places] = part
+                side[:, rows] = part
         for bound, sign in ((full[2], -1), (full[3], 1)):
             if bound is not None:
-                block.scatter(torch.where(at_bound == sign, r, 0.0), bound)
+                places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
     sides = (v if v is None or shapes[i][0] == n else v.sum(0, keepdim=True) for i, v in enumerate(full))
     return (out, *sides)
 
@@ -100,14 +106,16 @@ def push(pattern: Pattern, dx: Tensor, sides: Sides) -> Tensor:
     """The derivative along dx and along changes of b, b_eq, lower, upper. Shape: (n, D) → (n, D)."""
     out, n = torch.empty_like(dx), len(dx)
     for block, problem, active, at_bound, constant in pattern:
-        z = block.to_standard(block.gather(dx))
-        z = torch.where(at_bound == 0, z, 0.0)
+        places = block.on(dx.device).places
+        z = torch.where(at_bound == 0, places.read(dx), 0.0)
+        side_of = places.pick(at_bound, -at_bound)
         for bound, sign in ((sides.lower, -1), (sides.upper, 1)):
             if bound is not None:
-                z = torch.where(at_bound == sign, block.to_standard(block.gather(bound.expand(n, -1))), z)
-        w = _multipliers(problem, z, active, at_bound, _changes(block, sides, n, z))
+                z = torch.where(side_of == sign, places.read(bound.expand(n, -1)), z)
+        still = z.new_zeros((1, problem.matrix.count))
+        w = _multipliers(problem, z, active, at_bound, block.right_hand_sides(sides, n, still))
         moved = z - torch.where(at_bound == 0, problem.matrix.transposed_times(w), 0.0)
-        block.scatter(block.to_plain(torch.where(constant, 0.0, moved)), out)
+        places.write(torch.where(constant, 0.0, moved), out)
     return out
 
 
@@ -117,14 +125,3 @@ def _multipliers(problem: Problem, z: Tensor, active: Tensor, at_bound: Tensor, 
         return z.new_zeros((len(z), 0))
     q = torch.where(active, problem.matrix.times(z) - c, 0.0)
     return problem.matrix.solve_active(q, active, at_bound)
-
-
-def _changes(block: Block, sides: Sides, n: int, like: Tensor) -> Tensor:
-    """Changes of the right-hand sides in standard form. Shape: (n · count, M)."""
-    own, m = block.on(like.device), block.form.m
-    c = like.new_zeros((n * block.count, block.form.matrix.count))
-    if sides.b is not None:
-        c[:, :m] = block.rows_of(sides.b, own.inequalities, n) / own.norms[:m]
-    if sides.b_eq is not None:
-        c[:, m:] = own.combined(block.rows_of(sides.b_eq, own.equalities, n))
-    return c

@@ -12,19 +12,19 @@ import torch
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from rayhull.projection import compiled
+from rayhull.core import operators
 from rayhull.sets.rows import Array
 
 SPARSE = 0.05  # the share of entries below which products with a sparse matrix are faster
+DENSE = 0.25  # the share of entries from which the compiled kernels take rows densely
+MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 DEPENDENT = 1e-13  # singular values below this, relative to the largest, belong to dependent rows
 
 
 class LinearMap(Protocol):
     """What solvers, certificate and derivative ask of the rows."""
 
-    @property
-    def count(self) -> int:
-        """M, the number of rows."""
+    count: int  # M, the number of rows
 
     def times(self, v: Tensor) -> Tensor:
         """G v for each sample. Shape: (N, d) → (N, M)."""
@@ -52,23 +52,31 @@ class Matrix:
     """Rows that all samples share, dense or sparse; what is derived from them is kept, for each device."""
 
     def __init__(self, rows: sp.csr_array) -> None:
-        self.rows = rows
+        self.rows, self.count = rows, int(rows.shape[0])
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
         self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
         self._dense: dict[torch.device, Tensor] = {}
-
-    @property
-    def count(self) -> int:
-        return int(self.rows.shape[0])
 
     @cached_property
     def dense_array(self) -> Array:
         return np.ascontiguousarray(self.rows.toarray())
 
     @cached_property
-    def compiled(self) -> compiled.Rows:
+    def is_dense(self) -> bool:
+        """Whether the compiled kernels take the rows densely."""
+        return bool(self.rows.nnz > DENSE * self.rows.shape[0] * self.rows.shape[1])
+
+    @cached_property
+    def compiled(self) -> operators.Rows:
         """The rows as the compiled kernels want them."""
-        return compiled.Rows(self.rows, self.dense_array, self.largest_eigenvalue)
+        rows = self.rows
+        products = (rows @ rows.T).toarray() if self.count <= MOST_PRODUCTS else np.zeros((0, 0))
+        lengths = np.asarray(abs(rows).sum(1)).ravel()
+        if self.is_dense:
+            stored = self.dense_array, np.zeros(0, np.int32), np.zeros(0, np.int64)
+        else:
+            stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
+        return operators.Rows(*(torch.from_numpy(v) for v in (*stored, products, lengths)))
 
     @cached_property
     def largest_eigenvalue(self) -> float:
@@ -108,8 +116,8 @@ class Matrix:
             slope = (at_bound == 0).to(q.dtype) @ self.dense(q)[0].square()
             holds = active[:, 0] & (slope > 0)
             return torch.where(holds, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
-        if q.device.type == "cpu" and compiled.available():
-            return self.compiled.multipliers(q, active, at_bound)
+        if q.device.type == "cpu" and operators.available():
+            return operators.active_system(self.compiled, q, active, at_bound)
         return regularised_solve(self.dense(q), q, active, at_bound == 0)
 
     def take(self, samples: Tensor) -> Matrix:
@@ -122,18 +130,14 @@ class Matrix:
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"rows": self.rows, "sparse": self.sparse, "_tensors": {}, "_dense": {}}
+        return {"rows": self.rows, "count": self.count, "sparse": self.sparse, "_tensors": {}, "_dense": {}}
 
 
 class SampleMatrix:
     """Dense rows of each sample: a tensor (N, M, d)."""
 
     def __init__(self, rows: Tensor) -> None:
-        self.rows = rows
-
-    @property
-    def count(self) -> int:
-        return self.rows.shape[1]
+        self.rows, self.count = rows, int(rows.shape[1])
 
     def times(self, v: Tensor) -> Tensor:
         return (self.rows.to(v.dtype) @ v[..., None])[..., 0]
@@ -145,8 +149,8 @@ class SampleMatrix:
         return self.rows
 
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
-        if q.device.type == "cpu" and compiled.available() and self.count:
-            return compiled.sample_multipliers(self.rows, q, active, at_bound)
+        if q.device.type == "cpu" and operators.available() and self.count:
+            return operators.active_system(operators.Rows.of_samples(self.rows), q, active, at_bound)
         return regularised_solve(self.rows, q, active, at_bound == 0)
 
     def take(self, samples: Tensor) -> SampleMatrix:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from rayhull.projection import compiled
-from rayhull.projection.block import Block
-from rayhull.projection.solver import Solver
+from rayhull.core import operators
+from rayhull.projection.problem import Places, Problem, Solver
+from rayhull.projection.sides import Sides
 from rayhull.projection.solvers import external
-from rayhull.projection.solvers.affine import Affine
-from rayhull.projection.solvers.chain import Chain
-from rayhull.projection.solvers.clamp import Clamp
-from rayhull.projection.solvers.clipped_shift import ClippedShift
-from rayhull.projection.solvers.generic import ActiveSet, DualNewton
+from rayhull.projection.solvers.active_set import ActiveSet
+from rayhull.projection.solvers.closed_forms import Affine, Clamp, ClippedShift
+from rayhull.projection.solvers.dual import DualNewton
 from rayhull.projection.solvers.least_distance import LeastDistance
-from rayhull.projection.solvers.order import Order
+from rayhull.projection.solvers.orders import Chain, Order
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
+    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 GENERIC: tuple[type[Solver], ...] = (ActiveSet, DualNewton)
@@ -30,16 +31,118 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "active set": (Clamp, *GENERIC),
     "dual": (Clamp, DualNewton),
 }
+NAMES = (*SOLVERS, *external.SOLVERS)
 MOST = 8  # plans kept for one set
 
+
+class Block:
+    """Blocks of one kind: their form and solver, and where their coordinates and rows stand in the set.
+
+    Shape: ``index`` and ``scale`` (count, d), see :class:`Places`; ``inequalities`` (count, m) and ``equalities``
+    (count, k), the places of the blocks' rows among those stated.
+    """
+
+    def __init__(
+        self, form: StandardForm, solver: Solver, index: Array, sign: Array, inequalities: Array, equalities: Array
+    ) -> None:
+        self.form, self.solver, self.count = form, solver, len(index)
+        self.index, self.inequalities, self.equalities = index, inequalities, equalities
+        plain = form.root is None and (sign > 0).all()
+        self.scale = None if plain else sign[:, None] * (np.ones(index.shape[1]) if form.root is None else form.root)
+        self._constants: dict[torch.device, Constants] = {}
+
+    @cached_property
+    def fallbacks(self) -> tuple[Solver, ...]:
+        """Who is asked where the first one gave no certified answer: our other solvers, then those installed."""
+        kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
+        ours = [kind(self.form) for kind in kinds if kind.fits(self.form)]
+        others = [external.External(self.form, name) for name in ("daqp", "piqp") if external.installed(name)]
+        return tuple(solver for solver in (*ours, *others) if solver.name != self.solver.name)
+
+    def on(self, device: torch.device) -> Constants:
+        """The numbers of the form as tensors on a device."""
+        own = self._constants.get(device)
+        if own is None:
+            own = self._constants[device] = Constants(self, device)
+        return own
+
+    def problem(self, x: Tensor, sides: Sides | None = None, out: Tensor | None = None) -> Problem:
+        """The problem of these blocks for points (n, D); with ``out`` a solver may write its points there itself."""
+        own, form = self.on(x.device), self.form
+        if sides is None:
+            return Problem(form.matrix, form.m, own.c, own.lower, own.upper, None, own.places, x, out)
+        c, (lower, upper) = self.right_hand_sides(sides, len(x), own.c), self._bounds(sides, len(x), own)
+        return Problem(form.matrix, form.m, c, lower, upper, None, own.places, x, out, may_be_empty=True)
+
+    def _bounds(self, sides: Sides, n: int, own: Constants) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds in standard form; one row where the call brings none. Shape: (1 or N, d)."""
+        low, high = (None if v is None else own.places.read(v.expand(n, -1)) for v in (sides.lower, sides.upper))
+        lower = own.places.pick(own.lower if low is None else low, own.lower if high is None else high)
+        upper = own.places.pick(own.upper if high is None else high, own.upper if low is None else low)
+        return lower, upper
+
+    def right_hand_sides(self, sides: Sides, n: int, otherwise: Tensor) -> Tensor:
+        """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
+        if sides.b is None and sides.b_eq is None:
+            return otherwise
+        own, m = self.on(otherwise.device), self.form.m
+        c = otherwise.repeat(n * self.count, 1)
+        if sides.b is not None:
+            c[:, :m] = self._rows_of(sides.b, own.inequalities, n) / own.norms[:m]
+        if sides.b_eq is not None:
+            c[:, m:] = own.combined(self._rows_of(sides.b_eq, own.equalities, n))
+        return c
+
+    def _rows_of(self, value: Tensor, places: Tensor, n: int) -> Tensor:
+        """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows) in float64."""
+        picked = value.expand(n, -1).index_select(1, places)
+        return picked.reshape(n * self.count, -1).to(torch.float64)
+
+    def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
+        own, m, n = self.on(w.device), self.form.m, len(w) // self.count
+        inequalities, equalities = w[:, :m] / own.norms[:m], own.combined_back(w[:, m:])
+        return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_constants": {}}
+
+
+class Constants:
+    """The numbers of a block's form as tensors on one device."""
+
+    def __init__(self, block: Block, device: torch.device) -> None:
+        form = block.form
+        self.c, self.lower, self.upper = (
+            torch.as_tensor(v, dtype=torch.float64, device=device)[None] for v in (form.c, form.lower, form.upper)
+        )
+        self.places = Places(block.index, block.scale, device)
+        self.inequalities, self.equalities = (
+            torch.as_tensor(v.ravel(), device=device) for v in (block.inequalities, block.equalities)
+        )
+        self.norms = torch.as_tensor(form.norms, device=device)
+        self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
+
+    def combined(self, b_eq: Tensor) -> Tensor:
+        """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
+        if self.combination is not None:
+            return b_eq @ self.combination.mT
+        return b_eq / self.norms[len(self.norms) - b_eq.shape[1] :]
+
+    def combined_back(self, w: Tensor) -> Tensor:
+        """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""
+        if self.combination is not None:
+            return w @ self.combination
+        return w / self.norms[len(self.norms) - w.shape[1] :]
+
+
 Plan = tuple[Block, ...]
-_plans: WeakKeyDictionary[Polyhedron, dict[tuple[str, bytes, bool], Plan]] = WeakKeyDictionary()
 
 
 def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", device: str = "cpu") -> Plan:
     """The blocks of a set with their solvers, made at the first call for this set, these weights and this solver."""
-    kept = _plans.setdefault(P, {})
-    on_host = device == "cpu" and compiled.available()
+    kept: dict[tuple[str, bytes, bool], Plan] = P.kept.setdefault("plans of nearest points", {})
+    on_host = device == "cpu" and operators.available()
     key = solver, b"" if weights is None else weights.tobytes(), on_host
     if key not in kept:
         if len(kept) >= MOST:
@@ -50,19 +153,23 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
 
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
     if solver in external.SOLVERS:
-        return (_whole(P, weights, solver, on_host),)
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join([*SOLVERS, *external.SOLVERS])}, got {solver!r}.")
-    stated, stated_eq = P.layout.inequalities, P.layout.equalities
-    blocks = []
-    for group in P.block_groups:
-        m, k = len(group.polyhedron.inequalities), len(group.polyhedron.equalities)
-        for members, w in _by_weights(weights, group.index):
-            form = StandardForm.of(group.polyhedron, w, compiled=on_host)
-            chosen = next(kind for kind in SOLVERS[solver] if kind.fits(form))(form)
-            rows, rows_eq = stated[group.rows[members, :m]], stated_eq[group.equality_rows[members, :k]]
-            blocks.append(Block(form, chosen, fallbacks(form, chosen), group.index[members], rows, rows_eq))
-    return tuple(blocks)
+        form = StandardForm.of(P, weights, compiled=on_host)
+        rows, rows_eq = P.layout.inequalities[None], P.layout.equalities[None]
+        return (Block(form, external.External(form, solver), np.arange(P.dim)[None], np.ones(1), rows, rows_eq),)
+    return tuple(
+        _block(P, group, members, w, solver, on_host)
+        for group in P.mirrored_groups
+        for members, w in _by_weights(weights, group.index)
+    )
+
+
+def _block(P: Polyhedron, group: BlockGroup, members: Array, w: Array | None, solver: str, on_host: bool) -> Block:
+    form = StandardForm.of(group.polyhedron, w, compiled=on_host)
+    chosen = next(kind for kind in SOLVERS[solver] if kind.fits(form))(form)
+    m, k = form.m, form.matrix.count - form.m
+    rows = P.layout.inequalities[group.rows[members, :m]]
+    rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
+    return Block(form, chosen, group.index[members], group.sign[members], rows, rows_eq)
 
 
 def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array | None]]:
@@ -72,19 +179,3 @@ def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array 
         return [(everything, None)]
     kinds, label = np.unique(weights[index], axis=0, return_inverse=True)
     return [(everything[label.ravel() == k], kinds[k]) for k in range(len(kinds))]
-
-
-def _whole(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Block:
-    """The set as one problem for a solver of someone else's."""
-    form = StandardForm.of(P, weights, compiled=on_host)
-    chosen = external.External(form, solver)
-    rows, rows_eq = P.layout.inequalities[None], P.layout.equalities[None]
-    return Block(form, chosen, fallbacks(form, chosen), np.arange(P.dim)[None], rows, rows_eq)
-
-
-def fallbacks(form: StandardForm, first: Solver) -> tuple[Solver, ...]:
-    """Who is asked where the first one gave no certified answer: our other solvers, then those that are installed."""
-    kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
-    ours = [kind(form) for kind in kinds if kind.fits(form)]
-    others = [external.External(form, name) for name in ("daqp", "piqp") if external.installed(name)]
-    return tuple(solver for solver in (*ours, *others) if solver.name != first.name)

@@ -1,49 +1,122 @@
-"""What a solver is given and what it returns: ``Problem`` and ``Solution``, for N blocks of one kind at once."""
+"""What a solver is given and what it returns: ``Problem`` and ``Solution``; and ``Solver``, the one interface of all.
+
+A problem is that of N = n · count blocks of one kind at once: ``count`` blocks in each of n samples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.projection.matrix import LinearMap
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.projection.standard_form import StandardForm
+
+SOLVED, UNSOLVED, EMPTY = 0, 1, 2  # status of a sample
+TOLERANCE = 1e-10  # a residual up to this is an answer; most are near 1e-15
 
 
-@dataclass(frozen=True, eq=False)
-class InPlace:
-    """Where the blocks stand among all coordinates, for a solver that reads and writes there without copies."""
+class Places:
+    """Where the blocks of one kind stand in the samples: coordinate j of block k is ``scale[k, j]`` x[``index[k, j]``].
 
-    x: Tensor  # (n, D) points as they came
-    index: Tensor  # (count, d) the coordinates of each block
-    out: Tensor  # (n, D) nearest points
+    The scale is √w for weights w, negative where the block is the mirror image of its kind.
+    """
+
+    def __init__(self, index: Array, scale: Array | None, device: torch.device) -> None:
+        self.count = len(index)
+        self.width = index.size
+        self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
+        self.flat = self.index.reshape(-1).long()
+        self.scale = None if scale is None else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
+        self.mirrored = None
+        if scale is not None and (scale < 0).any():
+            self.mirrored = torch.as_tensor(scale < 0, device=device)
+        self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
+
+    def read(self, x: Tensor) -> Tensor:
+        """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
+        return self._scaled(self._gathered(x))
+
+    def write(self, z: Tensor, out: Tensor) -> None:
+        """Points (N, d) to their places in (n, D)."""
+        self._scatter(z if self.scale is None else (self._by_block(z) / self.scale).reshape(z.shape), out)
+
+    def read_gradient(self, g: Tensor) -> Tensor:
+        """Gradients by the blocks' coordinates from those by the samples': they scale inversely. As ``read``."""
+        v = self._gathered(g)
+        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+
+    def write_gradient(self, g: Tensor, out: Tensor) -> None:
+        """Gradients by the samples' coordinates. As ``write``."""
+        self._scatter(self._scaled(g), out)
+
+    def pick(self, v: Tensor, image: Tensor) -> Tensor:
+        """``image`` where a block is a mirror image, else ``v``. Shape: (1 or N, d) each."""
+        if self.mirrored is None:
+            return v
+        picked = torch.where(self.mirrored, self._by_block(image), self._by_block(v))
+        return picked.reshape(-1, v.shape[1])
+
+    def _gathered(self, x: Tensor) -> Tensor:
+        if not (self.whole and x.shape[1] == self.width):
+            x = x.index_select(1, self.flat).reshape(x.shape[0] * self.count, -1)
+        return x.to(torch.float64)
+
+    def _scatter(self, v: Tensor, out: Tensor) -> None:
+        if self.whole and out.shape[1] == self.width:
+            out.copy_(v)
+        else:
+            out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
+
+    def _scaled(self, v: Tensor) -> Tensor:
+        return v if self.scale is None else (self._by_block(v) * self.scale).reshape(v.shape)
+
+    def _by_block(self, v: Tensor) -> Tensor:
+        """(N, d) → (n, count, d); one row for all stays one."""
+        return v[None] if len(v) == 1 and self.count > 1 else v.reshape(-1, self.count, v.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Problem:
     """min ½‖z − y‖² subject to G z <= c for the first ``m`` rows, = c for the others, lower <= z <= upper.
 
     All numbers are float64 on the device of the points; c and the bounds have one row for all samples, or one for each.
     """
 
-    points: Callable[[], Tensor]  # y (N, d); made when asked for
     matrix: LinearMap  # G: (M, d), or (N, M, d)
     m: int
     c: Tensor  # (1 or N, M)
     lower: Tensor  # (1 or N, d)
     upper: Tensor  # (1 or N, d)
+    points: Tensor | None = None  # y (N, d), or None: in their places in x
+    places: Places | None = None
+    x: Tensor | None = None  # (n, D) samples as they came
+    out: Tensor | None = None  # (n, D) where a solver may write its points itself
     may_be_empty: bool = False  # sides or rows came with the call, so they may contradict each other
-    in_place: InPlace | None = None
 
     @property
     def sides(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.c, self.lower, self.upper
 
+    @property
+    def size(self) -> int:
+        """N, the number of blocks."""
+        return len(self.y) if self.x is None or self.places is None else len(self.x) * self.places.count
+
     @cached_property
     def y(self) -> Tensor:
-        return self.points()
+        if self.points is not None:
+            return self.points
+        assert self.places is not None
+        assert self.x is not None
+        return self.places.read(self.x)
 
     def shifted(self, multipliers: Tensor) -> Tensor:
         """v = y − G^T multipliers; the nearest point is v clipped to the bounds. Shape: (N, d)."""
@@ -63,16 +136,19 @@ class Problem:
     def clip(self, v: Tensor) -> Tensor:
         return torch.clamp(v, self.lower, self.upper)
 
-    def take(self, samples: Tensor) -> Problem:
-        """The problem of some of the samples."""
-        y = self.y[samples]
-        c, lower, upper = (v if len(v) == 1 else v[samples] for v in (self.c, self.lower, self.upper))
-        matrix = self.matrix.take(samples)
-        return replace(self, points=lambda: y, matrix=matrix, c=c, lower=lower, upper=upper, in_place=None)
+    def at(self, y: Tensor) -> Problem:
+        """The problem of other points (N, d)."""
+        return replace(self, points=y, places=None, x=None, out=None)
 
     def without_bounds(self) -> Problem:
         lower, upper = (torch.full_like(v, sign * torch.inf) for v, sign in ((self.lower, -1), (self.upper, 1)))
         return replace(self, lower=lower, upper=upper)
+
+    def take(self, samples: Tensor) -> Problem:
+        """The problem of some of the samples."""
+        c, lower, upper = (v if len(v) == 1 else v[samples] for v in self.sides)
+        some = self.at(self.y[samples])
+        return replace(some, matrix=self.matrix.take(samples), c=c, lower=lower, upper=upper)
 
 
 @dataclass(eq=False)
@@ -88,13 +164,40 @@ class Solution:
     residual: Tensor  # (N,)
     steps: Tensor  # (N,)
     status: Tensor  # (N,): SOLVED, UNSOLVED or EMPTY
+    open: int | None = None  # how many are not SOLVED, where the solver counted
 
     @property
     def solved(self) -> bool:
         """Whether every block is."""
-        return not bool(self.status.any())
+        return not bool(self.status.any()) if self.open is None else self.open == 0
+
+    def read_from(self, problem: Problem) -> None:
+        """Have ``z`` at hand where the solver wrote the points to their places."""
+        if self.z is None:
+            assert problem.places is not None
+            assert problem.out is not None
+            self.z = problem.places.read(problem.out)
 
     def replace(self, where: Tensor, other: Solution, which: Tensor) -> None:
         """Take over the samples ``which`` of another solution."""
         for name in ("z", "multipliers", "residual", "steps", "status"):
             getattr(self, name)[where] = getattr(other, name)[which]
+        self.open = None
+
+
+class Solver:
+    """Nearest points for one kind of block. A new solver is a class with these two methods and a line in ``plan``."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, form: StandardForm) -> None:
+        self.form = form
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        """Whether this solver serves blocks of this form; asked once, when the plan is made."""
+        raise NotImplementedError
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        """Nearest points, each with its residual; ``guess``: multipliers to start from, (N, M)."""
+        raise NotImplementedError

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
+from torch.autograd import forward_ad
 
 from rayhull.projection import sample_rows
 from rayhull.projection.derivative import SIDES, Nearest
-from rayhull.projection.plan import Plan, plan
-from rayhull.projection.sides import Sides, flat_points, flat_sides
+from rayhull.projection.plan import NAMES, Plan, plan
+from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides
 from rayhull.projection.solve import Info, Projected, info, solve
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ class Projector:
             raise ValueError(f'infeasible must be "raise" or "least", got {infeasible!r}.')
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
-        if not self.is_dense:
-            self.plan("cpu")  # a wrong name of a solver is refused here
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the metric is a full matrix, which ties all coordinates together."""
-        return self.weights is not None and self.weights.ndim == 2
+        self.is_dense = (
+            self.weights is not None and self.weights.ndim == 2
+        )  # a metric that ties all coordinates together
+        if solver not in NAMES:
+            raise ValueError(f"solver must be one of {', '.join(NAMES)}, got {solver!r}.")
 
     def plan(self, device: str) -> Plan:
         """The blocks and their solvers for a type of device."""
@@ -53,25 +51,25 @@ class Projector:
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
         batch, flat = flat_points(self.polyhedron, x)
-        flat_given = flat_sides(self.polyhedron, sides, batch, flat)
+        given = flat_sides(self.polyhedron, sides, batch, flat)
         if not len(flat):
             return x.clone(), Projected(flat, ())
-        if self.is_dense or flat_given.has_rows:
-            dense, done = sample_rows.nearest(self.polyhedron, flat, flat_given, self.weights, self.infeasible)
+        if self.is_dense or (given is not NONE and given.has_rows):
+            dense, done = sample_rows.nearest(self.polyhedron, flat, given, self.weights, self.infeasible)
             return dense.reshape(x.shape), done
         blocks = self.plan(x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
+        if not _has_derivatives(flat, given):
+            done = solve(blocks, flat, given, self.infeasible, guess)
+            return done.z.reshape(x.shape), done
         found: list[Projected] = []
 
         def run(points: Tensor, stated: Sides) -> Projected:
             found.append(solve(blocks, points, stated, self.infeasible, guess))
             return found[0]
 
-        if _has_derivatives(flat, *flat_given):
-            z: Tensor = Nearest.apply(run, flat, *flat_given[:SIDES])  # type: ignore[no-untyped-call]
-        else:
-            z = run(flat, flat_given).z
+        z: Tensor = Nearest.apply(run, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
         return z.reshape(x.shape), found[0]
 
     def info(self, done: Projected, x: Tensor) -> Info:
@@ -162,7 +160,11 @@ def _checked_matrix(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-def _has_derivatives(*values: Tensor | None) -> bool:
+def _has_derivatives(x: Tensor, sides: Sides) -> bool:
     """Whether autograd follows one of them, backwards or forwards."""
-    tangent = (unpack_dual(v).tangent for v in values if v is not None)  # type: ignore[no-untyped-call]
-    return any(v is not None and v.requires_grad for v in values) or any(t is not None for t in tangent)
+    if x.requires_grad or (sides is not NONE and any(v is not None and v.requires_grad for v in sides)):
+        return True
+    if forward_ad._current_level < 0:  # no forward derivative is under way
+        return False
+    tangents = (forward_ad.unpack_dual(v).tangent for v in (x, *sides) if v is not None)  # type: ignore[no-untyped-call]
+    return any(t is not None for t in tangents)

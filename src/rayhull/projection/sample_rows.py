@@ -6,23 +6,26 @@ problem, y − G_W^T (G_W D G_W^T)⁻¹ (G_W y − c), and autograd differentiat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
-from rayhull.projection.dense_problem import DenseProblem
-from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.matrix import SampleMatrix
+from rayhull.projection.problem import Problem, Solution, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
-from rayhull.projection.solver import Solver
-from rayhull.projection.solvers.generic import DualNewton, SampleActiveSet
+from rayhull.projection.solvers.active_set import SampleActiveSet
+from rayhull.projection.solvers.dual import DualNewton
 from rayhull.projection.solvers.least_distance import LeastDistance
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+TRACE = 1e-13  # on the diagonal, so that rows which depend on each other leave the factor regular
 
 
 class Coordinates:
@@ -64,6 +67,34 @@ class Stated:
         self.A_eq = number(sides.A_eq, P.equalities.matrix.toarray())
         self.b, self.b_eq = number(sides.b, P.inequalities.rhs), number(sides.b_eq, P.equalities.rhs)
         self.lower, self.upper = number(sides.lower, P.lower_bounds), number(sides.upper, P.upper_bounds)
+
+
+@dataclass(eq=False)
+class DenseProblem:
+    """All numbers of the problem in standard form, differentiable; unit rows, inequalities first."""
+
+    y: Tensor  # (n, d)
+    G: Tensor  # (n, M, d)
+    c: Tensor  # (n, M)
+    lower: Tensor  # (n, d)
+    upper: Tensor  # (n, d)
+    m: int
+    norms: Tensor  # (n, M)
+    bounds: tuple[Tensor, Tensor] | None = None  # coordinates whose upper and lower bounds became rows after those of A
+
+    def detached(self) -> Problem:
+        y, G, c, lower, upper = (v.detach() for v in (self.y, self.G, self.c, self.lower, self.upper))
+        return Problem(SampleMatrix(G), self.m, c, lower, upper, y, may_be_empty=True)
+
+    def on_face(self, active: Tensor, at_bound: Tensor) -> Tensor:
+        """The nearest point with these rows and bounds met with equality. Shape: (n, d)."""
+        start = torch.where(at_bound > 0, self.upper, torch.where(at_bound < 0, self.lower, self.y))
+        rows, free = active.to(self.y.dtype), (at_bound == 0).to(self.y.dtype)
+        G = self.G * rows[..., None]
+        H = (G * free[:, None, :]) @ G.mT + torch.diag_embed(1 - rows + TRACE)
+        q = rows * ((self.G @ start[..., None])[..., 0] - self.c)
+        w = torch.cholesky_solve(q[..., None], torch.linalg.cholesky(H))
+        return start - free * (G.mT @ w)[..., 0]
 
 
 def standard_form(stated: Stated, x: Tensor, coordinates: Coordinates) -> DenseProblem:

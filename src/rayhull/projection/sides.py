@@ -1,4 +1,8 @@
-"""What a call brings with it: right-hand sides, bounds and rows, checked and flat."""
+"""Sides of the sample: right-hand sides, bounds and rows that come with a call, in one record for every room.
+
+A layer takes them as they come (``checked``, ``spread``); a projection wants them and its points flat (``flat_points``,
+``flat_sides``).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class Sides(NamedTuple):
-    """(1 or n, length) each, rows (1 or n, m, D); None where the set's own numbers hold."""
+    """What a call gave; None: as the set states it.
+
+    Shape: for the set b (\\*, m), b_eq (\\*, m_eq), lower, upper and base (\\*, event shape), A (\\*, m, d), A_eq
+    (\\*, m_eq, d); flat, \\* is 1 or n; for one kind of block (\\*, count, rows of the block) and (\\*, count, n).
+    """
 
     b: Tensor | None = None
     b_eq: Tensor | None = None
@@ -22,25 +30,81 @@ class Sides(NamedTuple):
     upper: Tensor | None = None
     A: Tensor | None = None
     A_eq: Tensor | None = None
+    base: Tensor | None = None
 
     @property
-    def stated(self) -> bool:
-        return any(v is not None for v in self)
+    def given(self) -> tuple[str, ...]:
+        """The names of those that are given."""
+        return tuple(name for name, value in zip(self._fields, self, strict=True) if value is not None)
 
     @property
     def has_rows(self) -> bool:
         return self.A is not None or self.A_eq is not None
 
+    def checked(self, P: Polyhedron) -> Sides:
+        """The same with flat bounds; a shape that does not fit is refused."""
+        flat = {}
+        for name, shape in self._shapes(P).items():
+            value = getattr(self, name)
+            if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
+                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+            flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
+        return Sides(**flat)
+
+    def _shapes(self, P: Polyhedron) -> dict[str, tuple[int, ...]]:
+        """The event shape of each side that is given; rows of the sample may be more or fewer than the stated ones."""
+        m, m_eq = (
+            self._rows(matrix, rhs, len(rows))
+            for matrix, rhs, rows in ((self.A, self.b, P.inequalities), (self.A_eq, self.b_eq, P.equalities))
+        )
+        return {name: event_shape(P, name, m, m_eq) for name in self.given}
+
+    @staticmethod
+    def _rows(matrix: Tensor | None, rhs: Tensor | None, stated: int) -> int:
+        return stated if matrix is None or rhs is None or matrix.ndim < 2 else int(matrix.shape[-2])
+
+    def batch(self, points: tuple[int, ...]) -> tuple[int, ...]:
+        """The batch dimensions of points and sides together."""
+        own = {name: tuple(getattr(self, name).shape[: -_dimensions(name)]) for name in self.given}
+        try:
+            return np.broadcast_shapes(points, *own.values())
+        except ValueError:
+            got = ", ".join(f"{name} {shape}" for name, shape in own.items())
+            raise ValueError(f"batch dimensions do not broadcast: points {points}, {got}.") from None
+
+    def spread(self, batch: tuple[int, ...], dtype: torch.dtype) -> Sides:
+        """Every side for every sample, (n, ...), in the dtype."""
+        flat = {}
+        for name in self.given:
+            value = getattr(self, name).to(dtype)
+            tail = value.shape[-_dimensions(name) :]
+            flat[name] = value.expand(*batch, *tail).reshape(-1, *tail)
+        return Sides(**flat)
+
+
+NONE = Sides()
+NAMES = Sides._fields[:6]  # what a projection takes; a base point is the layers'
+
+
+def event_shape(P: Polyhedron, name: str, m: int, m_eq: int) -> tuple[int, ...]:
+    """The shape of one side for one sample."""
+    return {"b": (m,), "b_eq": (m_eq,), "A": (m, P.dim), "A_eq": (m_eq, P.dim)}.get(name, P.shape)
+
+
+def _dimensions(name: str) -> int:
+    """The number of dimensions of a flat side: rows stay matrices."""
+    return 2 if name in ("A", "A_eq") else 1
+
 
 def flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
     """The batch shape, and the points (n, D), after a check of shape, dtype and values."""
-    event = P.shape
-    if x.ndim < len(event) or tuple(x.shape[x.ndim - len(event) :]) != event:
-        raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
+    event, shape = P.shape, tuple(x.shape)
+    batch = shape[: len(shape) - len(event)]
+    if len(shape) < len(event) or shape[len(batch) :] != event:
+        raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {shape}.")
     if not x.is_floating_point():
         raise TypeError(f"points must be floating-point numbers, got {x.dtype}: call x.float() first.")
-    batch = tuple(x.shape[: x.ndim - len(event)])
-    flat = x.reshape(math.prod(batch), P.dim)
+    flat = x.reshape(math.prod(batch), math.prod(event))
     if _looks_infinite(flat):
         bad = (~flat.isfinite()).any(1).nonzero()[:, 0].tolist()
         if bad:
@@ -50,19 +114,15 @@ def flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
 
 def flat_sides(P: Polyhedron, values: dict[str, Any], batch: tuple[int, ...], like: Tensor) -> Sides:
     """Each side as (1 or n, length), after a check of its name, shape and values."""
-    unknown = set(values) - set(Sides._fields)
+    given = {name: value for name, value in values.items() if value is not None}
+    unknown = set(given) - set(NAMES)
     if unknown:
-        raise TypeError(f"unknown side {sorted(unknown)[0]!r}: the sides are {', '.join(Sides._fields)}.")
-    return Sides(**{name: _flat_side(P, name, v, batch, like) for name, v in values.items() if v is not None})
-
-
-def _event(P: Polyhedron, name: str) -> tuple[int, ...]:
-    m, k = len(P.inequalities), len(P.equalities)
-    return {"b": (m,), "b_eq": (k,), "A": (m, P.dim), "A_eq": (k, P.dim)}.get(name, P.shape)
+        raise TypeError(f"unknown side {sorted(unknown)[0]!r}: the sides are {', '.join(NAMES)}.")
+    return Sides(**{name: _flat_side(P, name, v, batch, like) for name, v in given.items()}) if given else NONE
 
 
 def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:
-    event = _event(P, name)
+    event = event_shape(P, name, len(P.inequalities), len(P.equalities))
     side = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=float))
     side = side.to(like.device)
     if side.ndim < len(event):
@@ -73,10 +133,11 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
             f"{name} must have shape {event} or {(*batch, *event)} for points of batch shape {batch}, "
             f"got {tuple(side.shape)}."
         )
-    bad = torch.isnan if name in ("lower", "upper") else lambda v: ~v.isfinite()  # bounds may be infinite
-    if _looks_infinite(side) and bool(bad(side).any()):
-        raise ValueError(f"{name} must hold numbers, got NaN or infinity.")
-    flat = event if len(name.removesuffix("_eq")) == 1 else (P.dim,)  # A and A_eq stay matrices
+    if _looks_infinite(side):
+        bad = side.isnan() if name in ("lower", "upper") else ~side.isfinite()  # bounds may be infinite
+        if bool(bad.any()):
+            raise ValueError(f"{name} must hold numbers, got NaN or infinity.")
+    flat = event if _dimensions(name) == 2 else (math.prod(event),)
     if all(size == 1 for size in lead):
         return side.reshape(1, *flat)
     return side.expand(*batch, *event).reshape(math.prod(batch), *flat)
@@ -84,7 +145,7 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
 
 def _looks_infinite(values: Tensor) -> bool:
     """One cheap pass over the values; a careful look is needed only if their sum is not finite."""
-    return not math.isfinite(float(values.detach().sum()))
+    return not math.isfinite(values.detach().sum().item())
 
 
 def _broadcasts(lead: tuple[int, ...], batch: tuple[int, ...]) -> bool:

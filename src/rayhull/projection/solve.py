@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,14 +12,15 @@ from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.certificate import unproven_empty
-from rayhull.projection.dense_problem import DenseProblem
 from rayhull.projection.plan import Plan
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.sides import Sides
-from rayhull.projection.solver import Solver
-from rayhull.projection.solvers import least_violation
-from rayhull.projection.solvers.least_distance import LeastDistance
-from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
+from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver
+from rayhull.projection.sides import NONE, Sides
+from rayhull.projection.solvers.least_distance import least_violation
+
+if TYPE_CHECKING:
+    from rayhull.projection.sample_rows import DenseProblem
+
+LARGE = 1_000_000  # numbers
 
 
 @dataclass(eq=False)
@@ -36,17 +38,20 @@ class Projected:
 
 def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
     """Nearest points of (n, D); ``guess``: multipliers of each block to start from."""
-    done = Projected(_empty_like(x), plan)
+    points = x if x.dtype in (torch.float32, torch.float64) else x.double()  # the kernels read nothing shorter
+    done, given = Projected(_empty_like(points), plan), None if sides is NONE else sides
     for k, block in enumerate(plan):
-        problem = block.problem(x, sides, done.z)
+        problem = block.problem(points, given, done.z)
         solution = block.solver.solve(problem, None if guess is None else guess[k])
         if not solution.solved:
             answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
         if solution.z is not None:
-            block.scatter(block.to_plain(solution.z), done.z)
+            assert problem.places is not None
+            problem.places.write(solution.z, done.z)
             solution.z = None  # not needed any more
         done.problems.append(problem)
         done.solutions.append(solution)
+    done.z = done.z.to(x.dtype)
     return done
 
 
@@ -60,6 +65,7 @@ def answered(
     infeasible: str,
 ) -> None:
     """Fill in what the first solver left open, or raise with the names of the samples; ``count``: blocks in each."""
+    solution.read_from(problem)
     solution.status[unproven_empty(problem, solution)] = UNSOLVED
     tried = [first.name]
     for solver in fallbacks:
@@ -90,6 +96,7 @@ def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> 
     """One more solver for the samples that are left; returns those that it answered."""
     some = problem.take(left)
     again = solver.solve(some)
+    again.read_from(some)
     again.status[(again.status == SOLVED) & ~(again.residual <= TOLERANCE)] = UNSOLVED
     again.status[unproven_empty(some, again)] = UNSOLVED
     better = again.status != UNSOLVED
@@ -99,7 +106,7 @@ def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> 
 
 def _least_violation(problem: Problem, solution: Solution, empty: Tensor) -> None:
     assert solution.z is not None
-    solution.z[empty] = least_violation.solve(problem.take(empty), LeastDistance())
+    solution.z[empty] = least_violation(problem.take(empty))
     solution.multipliers[empty] = torch.nan  # no multiplier exists, and no gradient flows
     solution.status[empty], solution.residual[empty] = SOLVED, torch.nan
 
@@ -158,8 +165,7 @@ def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: 
             (multipliers, multipliers_eq), (own.inequalities, own.equalities), block.stated_units(lam), strict=True
         ):
             target[:, places] = part
-        beyond = problem.shifted(lam) - problem.clip(problem.shifted(lam))
-        block.scatter(block.to_standard(beyond), bounds)
+        own.places.write_gradient(problem.shifted(lam) - problem.clip(problem.shifted(lam)), bounds)
     return Info(
         residual=residual.reshape(batch),
         steps=steps.reshape(batch),
@@ -173,8 +179,8 @@ def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: 
 
 
 def _empty_like(x: Tensor) -> Tensor:
-    """NumPy's memory where it can be had: it asks for huge pages, and fills 60 MB four times as fast as torch's."""
-    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+    """NumPy's memory for large results: it asks for huge pages, and fills 60 MB four times as fast as torch's."""
+    if x.device.type != "cpu" or x.numel() < LARGE:
         return torch.empty_like(x, memory_format=torch.contiguous_format)
     return torch.from_numpy(np.empty(x.shape, np.float32 if x.dtype == torch.float32 else np.float64))
 

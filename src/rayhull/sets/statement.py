@@ -220,6 +220,14 @@ class Statement:
                 digest.update("|".join(",".join(map(str, v.tolist())) for v in part.integers).encode())
         return digest.hexdigest()
 
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What other rooms work out from this set alone and keep as long as it lives; not saved with it."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kept"}
+
     def __eq__(self, other: object) -> bool:
         """Whether both state the same: the same rows in the same order, and the same names of coordinates.
 

@@ -11,13 +11,36 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rayhull.projection.certificate import residual
+from rayhull.projection.certificate import certified, residual
 from rayhull.projection.matrix import regularised_solve
-from rayhull.projection.problem import Problem
+from rayhull.projection.problem import Problem, Solution, Solver
+from rayhull.projection.solvers.far import refined
+from rayhull.projection.standard_form import StandardForm
 
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 CHUNK = 50_000_000  # numbers in one batch of Newton systems
+
+
+class DualNewton(Solver):
+    """Accelerated gradient steps on the dual, then Newton steps on its active rows, all samples at once."""
+
+    name = "dual Newton"
+
+    def __init__(self, form: StandardForm | None = None) -> None:
+        """Nothing of the form is needed: all that counts is in the problem."""
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return True
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return refined(problem, certify(problem), certify)
+
+
+def certify(problem: Problem) -> Solution:
+    """The certified solution, not refined where the points are far away."""
+    return certified(problem, *solve(problem))
 
 
 def solve(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
@@ -50,10 +73,9 @@ def _solve_chunk(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
 
 def guess(problem: Problem, steps: int) -> tuple[Tensor, Tensor]:
     """Active rows and bounds after a few gradient steps in float32: only a start for the exact methods."""
-    y = problem.y.float()
-    c, lower, upper = (v.float() for v in (problem.c, problem.lower, problem.upper))
-    short = replace(problem, points=lambda: y, c=c, lower=lower, upper=upper, in_place=None)
-    lam = _accelerate(short, y, steps)
+    c, lower, upper = (v.float() for v in problem.sides)
+    short = replace(problem.at(problem.y.float()), c=c, lower=lower, upper=upper)
+    lam = _accelerate(short, short.y, steps)
     return short.active(lam), short.at_bound(lam)
 
 

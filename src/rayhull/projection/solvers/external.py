@@ -13,10 +13,8 @@ from torch import Tensor
 
 from rayhull.errors import optional
 from rayhull.projection.certificate import certified, mark_crossed
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solver import Solver
+from rayhull.projection.problem import SOLVED, UNSOLVED, Problem, Solution, Solver
 from rayhull.projection.standard_form import StandardForm
-from rayhull.projection.tolerances import SOLVED, UNSOLVED
 from rayhull.sets.rows import Array
 
 # A solver, set up once for the rows, maps (y, c, lower, upper) to (point, multipliers of the rows, solved).
@@ -37,7 +35,7 @@ class External(Solver):
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         y, device = problem.y.cpu().numpy(), problem.y.device
-        sides = [v.expand(len(y), -1).cpu().numpy() for v in (problem.c, problem.lower, problem.upper)]
+        sides = [v.expand(len(y), -1).cpu().numpy() for v in problem.sides]
         answers = [self._one(point, *(v[n] for v in sides)) for n, point in enumerate(y)]
         z, multipliers = (
             torch.as_tensor(np.array([a[i] for a in answers]).reshape(len(y), -1), device=device) for i in (0, 1)

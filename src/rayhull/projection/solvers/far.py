@@ -8,14 +8,12 @@ then follows from one small system, solved from a point that lies on the face.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from rayhull.projection.certificate import residual
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.tolerances import EMPTY, FLOOR, SOLVED, TOLERANCE
+from rayhull.projection.certificate import FLOOR, residual
+from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, Problem, Solution
 
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
@@ -25,8 +23,9 @@ ROUNDS = 6
 
 def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> Solution:
     """The solution with its blurred samples solved again from close by, where that is better."""
+    solution.read_from(problem)
     blurred = _blurred(problem, solution)
-    if not len(blurred) or solution.z is None:
+    if not len(blurred):
         return solution
     part = problem.take(blurred)
     z = _start(part, solve)
@@ -62,7 +61,7 @@ def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
     reach = problem.y.abs().amax(1)
     scale = torch.where(size.amax(0) > 0, NEAR * size.amax(0) / reach.clamp_min(FLOOR), 1.0).clamp_max(1.0)
     y = problem.y * scale[:, None]
-    z = solve(replace(problem, points=lambda: y, in_place=None)).z
+    z = solve(problem.at(y)).z
     assert z is not None
     return torch.nan_to_num(z)
 
@@ -74,7 +73,7 @@ def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
     size = torch.where(size > 0, size, problem.y.abs().amax(1, keepdim=True))
     t = (NEAR * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
     y = z + t * away
-    return replace(problem, points=lambda: y, in_place=None), t
+    return problem.at(y), t
 
 
 def _on_face(problem: Problem, inner: Solution, at_bound: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,18 +1,26 @@
-"""The fallback that is always there: Lawson and Hanson's least-distance programming, on SciPy's NNLS. Slow, exact."""
+"""The fallback that is always there: Lawson and Hanson's least-distance programming, on SciPy's NNLS. Slow, exact.
+
+And what is given where no point is feasible: the point that breaks the rows least, and among those nearly the nearest.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
+from rayhull.errors import UnverifiedError
 from rayhull.projection.certificate import certified
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solver import Solver
+from rayhull.projection.matrix import SampleMatrix
+from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Problem, Solution, Solver
+from rayhull.projection.solvers import dual
 from rayhull.projection.standard_form import StandardForm
-from rayhull.projection.tolerances import EMPTY, SOLVED, UNSOLVED
 from rayhull.sets.rows import Array
+
+STIFFNESS = 1e4  # a violation weighs 1e8 times as much as a distance
 
 
 class LeastDistance(Solver):
@@ -31,7 +39,7 @@ class LeastDistance(Solver):
         y = problem.y.cpu().numpy()
         z, multipliers = np.empty(y.shape), np.zeros((len(y), problem.matrix.count))
         status = torch.full((len(y),), SOLVED)
-        sides = [v.expand(len(y), -1).cpu().numpy() for v in (problem.c, problem.lower, problem.upper)]
+        sides = [v.expand(len(y), -1).cpu().numpy() for v in problem.sides]
         for n, point in enumerate(y):
             c, lower, upper = (v[n] for v in sides)
             z[n] = np.clip(point, lower, upper)
@@ -84,3 +92,44 @@ def _polish(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array, la
         rows = G[active] * free
         lam[active] += np.linalg.lstsq(rows @ rows.T, excess, rcond=1e-13)[0] if len(excess) else 0.0
     return np.clip(y - G.T @ lam, lower, upper), lam
+
+
+def least_violation(problem: Problem) -> Tensor:
+    """min ½‖z − y‖² + ½ STIFFNESS² ‖violation of the rows‖², inside the bounds. Shape: (N, d) → (N, d).
+
+    The violations are further coordinates s: G z − s / STIFFNESS <= c. Bounds that cross are taken at their middle.
+    """
+    d = problem.y.shape[1]
+    problem = _uncrossed(problem)
+    if not problem.matrix.count:
+        return problem.clip(problem.y)
+    soft = _with_violations(problem)
+    solution = dual.certify(soft)
+    left = solution.status.nonzero()[:, 0]
+    if len(left):
+        again = LeastDistance().solve(soft.take(left))
+        solution.replace(left, again, torch.arange(len(left), device=left.device))
+    if not solution.solved:
+        raise UnverifiedError("The least violation could not be found to full accuracy: scale the rows alike.")
+    assert solution.z is not None
+    return solution.z[:, :d]
+
+
+def _uncrossed(problem: Problem) -> Problem:
+    crossed, middle = problem.lower > problem.upper, (problem.lower + problem.upper) / 2
+    lower, upper = (torch.where(crossed, middle, v) for v in (problem.lower, problem.upper))
+    return replace(problem, lower=lower, upper=upper)
+
+
+def _with_violations(problem: Problem) -> Problem:
+    y, count = problem.y, problem.matrix.count
+    G = problem.matrix.dense(y).expand(len(y), -1, -1)
+    eye = torch.eye(count, dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
+    norm = (1 + STIFFNESS**-2) ** 0.5
+    free = y.new_full((1, count), torch.inf)
+    wide = torch.cat([y, y.new_zeros((len(y), count))], 1)
+    lower, upper = (
+        torch.cat([v, (sign * free).expand(len(v), -1)], 1) for v, sign in ((problem.lower, -1), (problem.upper, 1))
+    )
+    matrix = SampleMatrix(torch.cat([G, -eye / STIFFNESS], 2) / norm)
+    return replace(problem.at(wide), matrix=matrix, c=problem.c / norm, lower=lower, upper=upper)

@@ -40,28 +40,34 @@ struct RowTensors {
   }
 };
 
-// -> x (n, d), multipliers (n, M), residual (n), steps (n), status (n)
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> active_set(
-    Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor c, int64_t m, Tensor lower,
-    Tensor upper, Tensor y, Tensor active, Tensor state, int64_t gradient_steps, double step, int64_t pivots,
-    int64_t exact_steps, bool lazy) {
-  y = dense<double>(y, 2);
-  const int64_t n = y.size(0), d = y.size(1);
+// A first guess (blocks, rows) and (blocks, d), or none; c (1 or blocks, rows), bounds (1 or blocks, d)
+// -> multipliers (blocks, rows), residual, steps, status (blocks), open, blurred
+inline std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t> active_set(
+    Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data, Tensor columns, Tensor begin,
+    Tensor products, Tensor lengths, int64_t m, Tensor c, Tensor lower, Tensor upper, std::optional<Tensor> active,
+    std::optional<Tensor> state, int64_t gradient_steps, double step, int64_t pivots, int64_t exact_steps, bool lazy,
+    bool clamped) {
+  const PlaceTensors at(x, index, scale, out);
+  const int64_t n = at.blocks(), d = at.places.size;
   const RowTensors given(data, columns, begin, products, lengths, n, d);
   const int64_t count = given.rows.count;
   c = sides(c, n, count), lower = sides(lower, n, d), upper = sides(upper, n, d);
   STD_TORCH_CHECK(0 <= m && m <= count, "rayhull: more inequalities than rows");
-  STD_TORCH_CHECK(active.numel() == n * count && state.numel() == n * d, "rayhull: a guess of another shape");
-  active = torch::stable::clone(dense<bool>(active, 2)), state = torch::stable::clone(dense<int8_t>(state, 2));
-  Tensor x = empty<double>({n, d}), multipliers = empty<double>({n, count}), residual = empty<double>({n});
-  Tensor steps = empty<int64_t>({n}), status = empty<int64_t>({n});
-  const Problem problem{given.rows, given.stride, m, read<double>(c), read<double>(lower), read<double>(upper),
-                        read<double>(y), stride_of(c), stride_of(lower), stride_of(upper)};
-  const Effort effort{gradient_steps, step, pivots, exact_steps, lazy};
-  const Solution solution{write<bool>(active), write<int8_t>(state), write<double>(multipliers), write<double>(x),
-                          write<int64_t>(status), write<int64_t>(steps), write<double>(residual)};
-  parallel(n, 8, [&](int64_t a, int64_t b) { solve_active_set(problem, effort, solution, a, b); });
-  return {x, multipliers, residual, steps, status};
+  if (active) active = dense<bool>(*active, 2);
+  if (state) state = dense<int8_t>(*state, 2);
+  STD_TORCH_CHECK((!active || active->numel() == n * count) && (!state || state->numel() == n * d),
+                  "rayhull: a guess of another shape");
+  const Tensor multipliers = empty<double>({n, count});
+  const ReportTensors to(n);
+  const Problem problem{at.places, given.rows, given.stride, m, side(c), side(lower), side(upper),
+                        active ? read<bool>(*active) : nullptr, state ? read<int8_t>(*state) : nullptr};
+  const Effort effort{gradient_steps, step, pivots, exact_steps, lazy, clamped};
+  std::atomic<int64_t> open{0}, blurred{0};
+  parallel(at.samples(), 8, [&](int64_t from, int64_t end) {
+    const Tally tally = solve_active_set(problem, effort, write<double>(multipliers), to.report(), from, end);
+    open += tally.open, blurred += tally.blurred;
+  });
+  return {multipliers, to.residual, to.steps, to.status, open, blurred};
 }
 
 // q (n, M), active (n, M), state (n, d) -> w (n, M)

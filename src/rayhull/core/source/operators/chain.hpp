@@ -8,20 +8,28 @@
 
 namespace rayhull {
 
-// y (n, d), weights (d), bounds (1 or n, d) -> x (n, d), multipliers (n, d - 1), residual (n), status (n)
-inline std::tuple<Tensor, Tensor, Tensor, Tensor> pool_adjacent(Tensor y, Tensor weights, Tensor lower, Tensor upper) {
-  y = dense<double>(y, 2), weights = dense<double>(weights, 1);
-  const int64_t n = y.size(0), d = y.size(1);
-  lower = sides(lower, n, d), upper = sides(upper, n, d);
-  STD_TORCH_CHECK(d >= 1 && weights.numel() == d, "rayhull: a chain needs one weight for each coordinate");
-  Tensor x = empty<double>({n, d}), multipliers = empty<double>({n, d - 1});
-  Tensor residual = empty<double>({n}), status = empty<int64_t>({n});
-  const ChainProblem problem{d, read<double>(weights), read<double>(y), read<double>(lower), read<double>(upper),
-                             stride_of(lower), stride_of(upper)};
-  const ChainSolution solution{write<double>(x), write<double>(multipliers), write<double>(residual),
-                               write<int64_t>(status)};
-  parallel(n, 1 + (1 << 14) / d, [&](int64_t a, int64_t b) { pool_adjacent_violators(problem, solution, a, b); });
-  return {x, multipliers, residual, status};
+// The index runs along the path: order (d), rows (d - 1), unit_steps (d - 1), roots (d); c (1 or blocks, d - 1), bounds
+// (1 or blocks, d) -> multipliers (blocks, d - 1), residual, steps, status (blocks), open
+inline std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t> pool_adjacent(
+    Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor order, Tensor rows, Tensor unit_steps,
+    Tensor roots, Tensor c, Tensor lower, Tensor upper) {
+  const PlaceTensors at(x, index, scale, out);
+  const int64_t d = at.places.size, blocks = at.blocks();
+  order = dense<int32_t>(order, 1), rows = dense<int32_t>(rows, 1);
+  unit_steps = dense<double>(unit_steps, 1), roots = dense<double>(roots, 1);
+  STD_TORCH_CHECK(d >= 1 && order.numel() == d && roots.numel() == d && rows.numel() == d - 1 && unit_steps.numel() == d - 1,
+                  "rayhull: a path needs a place and a root for each coordinate and a row between two");
+  check_indices(order, d), check_indices(rows, d - 1);
+  c = sides(c, blocks, d - 1), lower = sides(lower, blocks, d), upper = sides(upper, blocks, d);
+  const Tensor multipliers = empty<double>({blocks, d - 1});
+  const ReportTensors to(blocks);
+  const ChainProblem problem{at.places,           read<int32_t>(order), read<int32_t>(rows), read<double>(unit_steps),
+                             read<double>(roots), side(c),              side(lower),         side(upper)};
+  std::atomic<int64_t> open{0};
+  parallel(at.samples(), 1 + (1 << 14) / at.places.width, [&](int64_t from, int64_t end) {
+    open += pool_adjacent_violators(problem, write<double>(multipliers), to.report(), from, end);
+  });
+  return {multipliers, to.residual, to.steps, to.status, open};
 }
 
 }  // namespace rayhull

@@ -8,14 +8,17 @@
 RAYHULL_SAY_STAMP;
 
 STABLE_TORCH_LIBRARY(rayhull_core, library) {
-  library.def("pool_adjacent(Tensor y, Tensor weights, Tensor lower, Tensor upper) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
-      "clipped_shift(Tensor y, Tensor index, Tensor a, Tensor c, Tensor lower, Tensor upper, bool equality, "
-      "Tensor(out!) out) -> (Tensor, Tensor, Tensor)");
+      "pool_adjacent(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor order, Tensor rows, "
+      "Tensor unit_steps, Tensor roots, Tensor c, Tensor lower, Tensor upper) -> (Tensor, Tensor, Tensor, Tensor, int)");
   library.def(
-      "active_set(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor c, int m, "
-      "Tensor lower, Tensor upper, Tensor y, Tensor active, Tensor state, int gradient_steps, float step, int pivots, "
-      "int exact_steps, bool lazy) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "clipped_shift(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor a, Tensor c, Tensor lower, "
+      "Tensor upper, bool equality) -> (Tensor, Tensor, Tensor, Tensor, int)");
+  library.def(
+      "active_set(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, Tensor begin, "
+      "Tensor products, Tensor lengths, int m, Tensor c, Tensor lower, Tensor upper, Tensor? active, Tensor? state, "
+      "int gradient_steps, float step, int pivots, int exact_steps, bool lazy, bool clamped) "
+      "-> (Tensor, Tensor, Tensor, Tensor, int, int)");
   library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");

@@ -8,7 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <vector>
+
+#include "../projection/places.hpp"
 
 namespace rayhull {
 
@@ -51,8 +54,8 @@ inline Tensor sides(const Tensor& tensor, int64_t n, int64_t width) {
   return dense<double>(tensor, 2);
 }
 
-// Entries from one sample to the next: 0 where one row serves all.
-inline int64_t stride_of(const Tensor& tensor) { return tensor.size(0) == 1 ? 0 : tensor.size(1); }
+// The same as a kernel takes it: a stride of 0 where one row serves all.
+inline Side side(const Tensor& tensor) { return {read<double>(tensor), tensor.size(0) == 1 ? 0 : tensor.size(1)}; }
 
 // Refuses indices that are not below `end`.
 inline void check_indices(const Tensor& tensor, int64_t end) {
@@ -61,6 +64,42 @@ inline void check_indices(const Tensor& tensor, int64_t end) {
   for (int64_t i = 0; i < tensor.numel(); i++) fine &= 0 <= places[i] && places[i] < end;
   STD_TORCH_CHECK(fine, "rayhull: an index out of range");
 }
+
+// Blocks in their places: x and out (n, D), float or double; index (count, size); scale (count, size) or none.
+struct PlaceTensors {
+  Tensor x, index, scale;
+  Places places;
+
+  PlaceTensors(const Tensor& x_, const Tensor& index_, const std::optional<Tensor>& scale_, const Tensor& out)
+      : x(x_.scalar_type() == scalar_type<float>() ? dense<float>(x_, 2) : dense<double>(x_, 2)),
+        index(dense<int32_t>(index_, 2)), scale(scale_ ? dense<double>(*scale_, 2) : x) {
+    STD_TORCH_CHECK(out.is_contiguous() && out.scalar_type() == x.scalar_type() && out.numel() == x.numel() && out.is_cpu(),
+                    "rayhull: the result must be contiguous and like the points");
+    STD_TORCH_CHECK(!scale_ || scale.numel() == index.numel(), "rayhull: one scale for each coordinate of a block");
+    check_indices(index, x.size(1));
+    places = {x.size(1), index.size(0), index.size(1), read<int32_t>(index), scale_ ? read<double>(scale) : nullptr,
+              x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), is_whole()};
+  }
+
+  int64_t samples() const { return x.size(0); }
+  int64_t blocks() const { return x.size(0) * places.count; }
+
+ private:
+  bool is_whole() const {
+    bool whole = index.numel() == x.size(1);
+    const int32_t* at = read<int32_t>(index);
+    for (int64_t j = 0; j < index.numel(); j++) whole &= at[j] == j;
+    return whole && index.size(0) == 1;
+  }
+};
+
+// Residuals, steps and status of n blocks.
+struct ReportTensors {
+  Tensor residual, steps, status;
+
+  explicit ReportTensors(int64_t n) : residual(empty<double>({n})), steps(empty<int64_t>({n})), status(empty<int64_t>({n})) {}
+  Report report() const { return {write<double>(residual), write<int64_t>(steps), write<int64_t>(status)}; }
+};
 
 // run(start, stop) over n samples on torch's threads, at least `grain` samples each. What it throws (no memory) is
 // kept from crossing torch's thread pool, and thrown here.

@@ -1,5 +1,7 @@
 #include "active_set.hpp"
 
+#include <memory>
+
 #include "sample.hpp"
 
 namespace rayhull {
@@ -37,33 +39,84 @@ double safe_step(const Rows& rows) {
   return bound > 0.0 ? 1.0 / bound : 0.0;
 }
 
-void solve_sample(const Sample& s, const Effort& effort, Workspace& work, int64_t& status, int64_t& steps) {
-  steps = effort.gradient_steps;
-  if (effort.gradient_steps > 0)
+// Without bounds and with no more inequalities than equalities most rows are met anyway: no gradients are needed.
+bool needs_gradients(const Sample& s, const Effort& effort) {
+  if (effort.gradient_steps == 0) return false;
+  bool bounded = false;
+  for (int64_t j = 0; j < s.d(); j++) bounded |= s.lower[j] > -INFINITY || s.upper[j] < INFINITY;
+  return bounded || 2 * s.m > s.count();
+}
+
+int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, int64_t& steps) {
+  steps = 0;
+  if (needs_gradients(s, effort)) {
     guess_by_gradients(s, effort.step > 0.0 ? effort.step : safe_step(s.rows), effort.gradient_steps, work);
+    steps = effort.gradient_steps;
+  }
   const int64_t used = block_pivoting(s, effort.pivots, effort.lazy, work);
   steps += std::abs(used);
-  status = used > 0 ? SOLVED : dual_active_set(s, effort.exact_steps, work, steps);
+  return used > 0 ? SOLVED : dual_active_set(s, effort.exact_steps, work, steps);
 }
+
+// Where a point is far from the set, its rounding shows in the rows that x meets, and more is asked.
+bool is_blurred(const Sample& s, double residual) {
+  return !(residual <= (largest(s.y, s.d()) > FAR * largest(s.x, s.d()) ? SHARPER : SHARP));
+}
+
+// One block after another, in memory of its own.
+class Blocks {
+ public:
+  explicit Blocks(const Problem& p)
+      : p_(p), count_(p.rows.count), d_(p.rows.d), y_(d_), x_(d_), no_lower_(d_, -INFINITY), no_upper_(d_, INFINITY),
+        active_(new bool[count_ + 1]), state_(d_), work_(count_, d_), rows_of_(p.rows, p.rows_stride) {}
+
+  // Returns the status.
+  int64_t solve(int64_t n, const Effort& effort, double* multipliers, double& residual, int64_t& steps, bool& blurred) {
+    const Rows rows = rows_of_.of(n);
+    p_.places.read(n, y_.data());
+    guess(n);
+    const Sample stated{rows, p_.m, p_.c.of(n), p_.lower.of(n), p_.upper.of(n), y_.data(), active_.get(), state_.data(),
+                        multipliers, x_.data()};
+    Sample s = stated;
+    if (effort.clamped) s.lower = no_lower_.data(), s.upper = no_upper_.data();
+    int64_t status = solve_sample(s, effort, work_, steps);
+    for (int64_t j = 0; j < d_; j++) x_[j] = stated.clip(x_[j], j);
+    residual = kkt_residual(stated, work_);
+    p_.places.write(n, x_.data());
+    if (is_crossed(stated.lower, stated.upper, d_)) return EMPTY;
+    blurred = is_blurred(stated, residual);
+    return residual <= TOLERANCE ? SOLVED : (status == EMPTY ? EMPTY : UNSOLVED);
+  }
+
+ private:
+  void guess(int64_t n) {
+    for (int64_t i = 0; i < count_; i++) active_[i] = p_.active != nullptr ? p_.active[n * count_ + i] : i >= p_.m;
+    for (int64_t j = 0; j < d_; j++) state_[j] = p_.state != nullptr ? p_.state[n * d_ + j] : 0;
+  }
+
+  const Problem& p_;
+  int64_t count_, d_;
+  std::vector<double> y_, x_, no_lower_, no_upper_;
+  std::unique_ptr<bool[]> active_;
+  std::vector<int8_t> state_;
+  Workspace work_;
+  RowsOfSamples rows_of_;
+};
 
 }  // namespace
 
-void solve_active_set(const Problem& p, const Effort& effort, const Solution& to, int64_t start, int64_t stop) {
-  const int64_t count = p.rows.count, d = p.rows.d;
-  Workspace work(count, d);
-  RowsOfSamples rows_of(p.rows, p.rows_stride);
-  for (int64_t n = start; n < stop; n++) {
-    const Rows rows = rows_of.of(n);
-    const Sample s{rows, p.m, p.c + n * p.c_stride, p.lower + n * p.lower_stride, p.upper + n * p.upper_stride,
-                   p.y + n * d, to.active + n * count, to.state + n * d, to.multipliers + n * count, to.x + n * d};
-    solve_sample(s, effort, work, to.status[n], to.steps[n]);
-    for (int64_t j = 0; j < d; j++) s.x[j] = s.clip(s.x[j], j);
-    to.residual[n] = kkt_residual(s, work);
-    if (to.residual[n] <= TOLERANCE)
-      to.status[n] = SOLVED;
-    else if (to.status[n] != EMPTY)
-      to.status[n] = UNSOLVED;
+Tally solve_active_set(const Problem& problem, const Effort& effort, double* multipliers, const Report& report,
+                       int64_t start, int64_t stop) {
+  Blocks blocks(problem);
+  Tally tally;
+  for (int64_t s = start * problem.places.count; s < stop * problem.places.count; s++) {
+    bool blurred = false;
+    double* own = multipliers + s * problem.rows.count;
+    report.status[s] = blocks.solve(s, effort, own, report.residual[s], report.steps[s], blurred);
+    tally.open += report.status[s] != SOLVED;
+    tally.blurred += blurred;
   }
+  return tally;
 }
 
 void active_multipliers(const Rows& rows, int64_t rows_stride, const double* q, const bool* active, const int8_t* state,

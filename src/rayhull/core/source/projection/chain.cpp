@@ -22,6 +22,7 @@ struct Pool {
   }
 };
 
+// One block along its path, in plain coordinates less the steps.
 struct Sample {
   int64_t d;
   const double *weights, *y, *lower, *upper;
@@ -74,25 +75,81 @@ double write_pool(const Sample& s, const Pool& pool, int64_t at) {
   return std::max(worst, std::abs(total) / s.weights[end - 1]);
 }
 
+// Takes a block to its path and back. The sides are laid out once where all blocks share them.
+class Path {
+ public:
+  explicit Path(const ChainProblem& problem)
+      : p_(problem), d_(problem.places.size), y_(d_), low_(d_), high_(d_), shift_(d_), weights_(d_), x_(d_), between_(d_) {
+    for (int64_t k = 0; k < d_; k++) weights_[k] = p_.roots[k] * p_.roots[k];
+    shared_ = p_.c.stride == 0 && p_.lower.stride == 0 && p_.upper.stride == 0;
+    if (shared_) lay_out(0);
+  }
+
+  Sample read(int64_t s) {
+    if (!shared_) lay_out(s);
+    p_.places.read(s, y_.data());
+    for (int64_t k = 0; k < d_; k++) y_[k] = y_[k] / p_.roots[k] - shift_[k];
+    return {d_, weights_.data(), y_.data(), low_.data(), high_.data(), x_.data(), between_.data()};
+  }
+
+  void write(int64_t s, double* multipliers) {
+    const double *lower = p_.lower.of(s), *upper = p_.upper.of(s);
+    for (int64_t k = 0; k < d_; k++) {
+      const double z = (x_[k] + shift_[k]) * p_.roots[k];
+      x_[k] = std::min(std::max(z, lower[p_.order[k]]), upper[p_.order[k]]);
+    }
+    p_.places.write(s, x_.data());
+    for (int64_t k = 0; k + 1 < d_; k++) multipliers[p_.rows[k]] = between_[k] * p_.unit_steps[p_.rows[k]];
+  }
+
+ private:
+  // x = t + shift has the steps, t none.
+  void lay_out(int64_t s) {
+    const double *c = p_.c.of(s), *lower = p_.lower.of(s), *upper = p_.upper.of(s);
+    double shift = 0.0;
+    for (int64_t k = 0; k < d_; k++) {
+      shift_[k] = shift;
+      low_[k] = lower[p_.order[k]] / p_.roots[k] - shift, high_[k] = upper[p_.order[k]] / p_.roots[k] - shift;
+      if (k + 1 < d_) shift -= c[p_.rows[k]] * p_.unit_steps[p_.rows[k]];
+    }
+  }
+
+  const ChainProblem& p_;
+  int64_t d_;
+  bool shared_;
+  std::vector<double> y_, low_, high_, shift_, weights_, x_, between_;
+};
+
+// The largest relative error of the optimality conditions; writes points and multipliers.
+double write_pools(const Sample& s, const std::vector<Pool>& pools) {
+  double worst = 0.0, size = FLOOR, sum = 0.0;
+  int64_t at = 0;
+  for (const Pool& pool : pools) {
+    worst = std::max(worst, write_pool(s, pool, at));
+    at += pool.size;
+  }
+  for (int64_t i = 0; i < s.d; i++) size = std::max(size, std::abs(s.y[i])), sum += s.y[i];
+  return std::isnan(sum) ? std::numeric_limits<double>::infinity() : worst / size;
+}
+
 }  // namespace
 
-void pool_adjacent_violators(const ChainProblem& problem, const ChainSolution& solution, int64_t start, int64_t stop) {
-  const int64_t d = problem.d;
+int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
+                                int64_t stop) {
+  const int64_t count = problem.places.count, d = problem.places.size;
+  Path path(problem);
   std::vector<Pool> pools;
   pools.reserve(d);
-  for (int64_t n = start; n < stop; n++) {
-    const Sample s{d, problem.weights, problem.y + n * d, problem.lower + n * problem.lower_stride,
-                   problem.upper + n * problem.upper_stride, solution.x + n * d, solution.multipliers + n * (d - 1)};
-    solution.status[n] = make_pools(s, pools) ? SOLVED : EMPTY;
-    double worst = 0.0, size = FLOOR, sum = 0.0;
-    int64_t at = 0;
-    for (const Pool& pool : pools) {
-      worst = std::max(worst, write_pool(s, pool, at));
-      at += pool.size;
-    }
-    for (int64_t i = 0; i < d; i++) size = std::max(size, std::abs(s.y[i])), sum += s.y[i];
-    solution.residual[n] = std::isnan(sum) ? std::numeric_limits<double>::infinity() : worst / size;
+  int64_t open = 0;
+  for (int64_t s = start * count; s < stop * count; s++) {
+    const Sample sample = path.read(s);
+    const bool feasible = make_pools(sample, pools);
+    report.residual[s] = write_pools(sample, pools), report.steps[s] = 1;
+    path.write(s, multipliers + s * (d - 1));
+    report.status[s] = !feasible ? EMPTY : (report.residual[s] <= TOLERANCE ? SOLVED : UNSOLVED);
+    open += report.status[s] != SOLVED;
   }
+  return open;
 }
 
 }  // namespace rayhull

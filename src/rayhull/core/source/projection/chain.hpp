@@ -1,26 +1,22 @@
-// Pool adjacent violators: the nearest increasing sequence, with weights and bounds.
+// Pool adjacent violators: the nearest sequence x[k] <= x[k + 1] + step[k], with weights and bounds.
 #pragma once
 
-#include <cstdint>
+#include "places.hpp"
 
 namespace rayhull {
 
+// The places run along the path; bounds, right-hand sides and multipliers have the order of the standard form.
 struct ChainProblem {
-  int64_t d;
-  const double* weights;               // (d)
-  const double* y;                     // (n, d)
-  const double *lower, *upper;         // (1, d) or (n, d)
-  int64_t lower_stride, upper_stride;  // 0 where all samples share one row
+  Places places;
+  const int32_t* order;       // (d) the coordinate of each place on the path
+  const int32_t* rows;        // (d - 1) the row between two places
+  const double* unit_steps;   // (d - 1) for each row: step = c * unit step, and a multiplier alike
+  const double* roots;        // (d) along the path: coordinates are roots * x, and weights their squares
+  Side c, lower, upper;       // (d - 1), (d), (d)
 };
 
-struct ChainSolution {
-  double* x;            // (n, d)
-  double* multipliers;  // (n, d - 1), of x[i] <= x[i + 1]
-  double* residual;     // (n)
-  int64_t* status;      // (n): 0 solved, 2 the bounds leave no point
-};
-
-// Fills samples start .. stop - 1.
-void pool_adjacent_violators(const ChainProblem& problem, const ChainSolution& solution, int64_t start, int64_t stop);
+// Fills the blocks of samples start .. stop - 1, multipliers (d - 1) each; returns how many are not solved.
+int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
+                                int64_t stop);
 
 }  // namespace rayhull

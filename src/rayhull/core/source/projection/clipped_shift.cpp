@@ -30,18 +30,27 @@ class Block {
     for (int64_t j = 0; j < size; j++) reach_ += std::abs(a[j]);
   }
 
-  template <class Number>
-  Root solve(const Number* y, const int32_t* places, const double* lower, const double* upper, double c, bool equality) {
+  // From v = point() to z = answer().
+  double* point() { return v_.data(); }
+  const double* answer() const { return z_.data(); }
+
+  Root solve(const double* lower, const double* upper, double c, bool equality) {
     low_ = lower, high_ = upper, c_ = c, equality_ = equality;
-    for (int64_t j = 0; j < size_; j++) v_[j] = y[places[j]];
     const double excess = clip() - c;
     if (std::isnan(excess)) return {0.0, INFINITE, 0};
     return excess > 0.0 || (equality && excess < 0.0) ? root(excess) : Root{};
   }
 
-  template <class Number>
-  void write(Number* x, const int32_t* places) const {
-    for (int64_t j = 0; j < size_; j++) x[places[j]] = static_cast<Number>(z_[j]);
+  // Do the bounds alone keep a z away from c?
+  bool is_out_of_reach() const {
+    double least = 0.0, most = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      if (a_[j] == 0.0) continue;
+      least += a_[j] * (a_[j] > 0.0 ? low_[j] : high_[j]);
+      most += a_[j] * (a_[j] > 0.0 ? high_[j] : low_[j]);
+    }
+    const double slack = 1e-12 * (1e-3 + std::abs(c_));
+    return least > c_ + slack || (equality_ && most < c_ - slack);
   }
 
  private:
@@ -167,22 +176,20 @@ class Block {
 
 }  // namespace
 
-template <class Number>
-void clipped_shift(const ShiftProblem<Number>& p, const ShiftSolution<Number>& solution, int64_t start, int64_t stop) {
-  Block block(p.size, p.a);
-  for (int64_t n = start; n < stop; n++) {
-    for (int64_t b = 0; b < p.count; b++) {
-      const int64_t s = n * p.count + b;
-      const int32_t* places = p.index + b * p.size;
-      const double *lower = p.lower + (p.lower_each ? s * p.size : 0), *upper = p.upper + (p.upper_each ? s * p.size : 0);
-      const Root root = block.solve(p.y + n * p.width, places, lower, upper, p.c[p.c_each ? s : 0], p.equality);
-      block.write(solution.x + n * p.width, places);
-      solution.shifts[s] = root.t, solution.residual[s] = root.residual, solution.steps[s] = root.steps;
-    }
+int64_t clipped_shift(const ShiftProblem& p, double* shifts, const Report& report, int64_t start, int64_t stop) {
+  Block block(p.places.size, p.a);
+  int64_t open = 0;
+  for (int64_t s = start * p.places.count; s < stop * p.places.count; s++) {
+    const double *lower = p.lower.of(s), *upper = p.upper.of(s);
+    p.places.read(s, block.point());
+    const Root root = block.solve(lower, upper, *p.c.of(s), p.equality);
+    p.places.write(s, block.answer());
+    const bool crossed = is_crossed(lower, upper, p.places.size), solved = root.residual <= TOLERANCE && !crossed;
+    shifts[s] = root.t, report.residual[s] = root.residual, report.steps[s] = root.steps;
+    report.status[s] = solved ? SOLVED : (crossed || block.is_out_of_reach() ? EMPTY : UNSOLVED);
+    open += !solved;
   }
+  return open;
 }
-
-template void clipped_shift(const ShiftProblem<float>&, const ShiftSolution<float>&, int64_t, int64_t);
-template void clipped_shift(const ShiftProblem<double>&, const ShiftSolution<double>&, int64_t, int64_t);
 
 }  // namespace rayhull

@@ -1,19 +1,67 @@
-"""One row and bounds: a single clipped shift."""
+"""Closed forms: bounds alone, equalities alone, one row and bounds."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from rayhull.projection import compiled
+from rayhull.core import operators
 from rayhull.projection.certificate import certified, mark_crossed
-from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solver import Solver
+from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver
+from rayhull.projection.solvers.active_set import generic
 from rayhull.projection.standard_form import StandardForm
-from rayhull.projection.tolerances import EMPTY, SOLVED, TOLERANCE, UNSOLVED
 
 STEPS = 120
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
+
+
+class Clamp(Solver):
+    """min ½‖z − y‖² subject to lower <= z <= upper: z = clip(y, lower, upper)."""
+
+    name = "clamp"
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return form.matrix.count == 0
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        y = problem.y
+        count = torch.zeros(len(y), dtype=torch.int64, device=y.device)
+        solution = Solution(problem.clip(y), y.new_zeros((len(y), 0)), y.new_zeros(len(y)), count, count.clone())
+        mark_crossed(problem, solution)
+        return solution
+
+
+class Affine(Solver):
+    """z = y − G⁺(G y − c); dependent rows are allowed as long as they agree."""
+
+    name = "affine"
+
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self._inverse: dict[torch.device, Tensor] = {}
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return form.m == 0 and form.matrix.count > 0 and not form.bounded
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        z = problem.y
+        if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
+            return self.with_bounds.solve(problem, guess)
+        inverse = self._on(z.device)
+        for _ in range(3):  # refinement: rows met to rounding
+            z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
+        solution = certified(problem, z, (problem.y - z) @ inverse)
+        if problem.may_be_empty:  # the rows of the set agree; those of a sample need not
+            solution.status[(solution.status == UNSOLVED) & (solution.residual > 1e-7)] = EMPTY
+        return solution
+
+    def _on(self, device: torch.device) -> Tensor:
+        if device not in self._inverse:
+            self._inverse[device] = torch.as_tensor(self.form.matrix.pseudo_inverse, device=device)  # (d, M)
+        return self._inverse[device]
 
 
 class ClippedShift(Solver):
@@ -27,42 +75,24 @@ class ClippedShift(Solver):
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
-        self._places: tuple[Tensor, Tensor] | None = None
+        self.row = torch.from_numpy(form.matrix.dense_array[0])
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.matrix.count == 1
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        solution = self._in_place(problem)
-        if solution is None or not solution.solved:
-            z, t, steps = _shift(problem, self.form.matrix.dense(problem.c)[0], equality=problem.m == 0)
-            solution = certified(problem, z, t[:, None], steps)
-            self._mark_empty(problem, solution)
-        return solution
-
-    def _in_place(self, problem: Problem) -> Solution | None:
-        """Blocks read from and written to their places in the samples by the kernel; None where it does not serve."""
-        at = problem.in_place
-        dtypes = (torch.float32, torch.float64)
-        if at is None or not self.form.compiled or at.x.dtype not in dtypes or self.form.root is not None:
-            return None
-        row = torch.from_numpy(self.form.matrix.dense_array[0])
-        t, error, steps = compiled.shift(at.x, self._index(at.index), row, problem.sides, problem.m == 0, at.out)
-        solution = Solution(None, t[:, None], error, steps, torch.where(error <= TOLERANCE, SOLVED, UNSOLVED))
-        self._mark_empty(problem, solution)
-        return solution
-
-    def _index(self, index: Tensor) -> Tensor:
-        if self._places is None or self._places[0] is not index:
-            self._places = index, index.int()
-        return self._places[1]
-
-    def _mark_empty(self, problem: Problem, solution: Solution) -> None:
+        at, out = problem.places, problem.out
+        if at is not None and out is not None and problem.x is not None and self.form.compiled:
+            in_place = operators.InPlace(problem.x, at.index, at.scale, out)
+            return Solution(None, *operators.clipped_shift(in_place, self.row, problem.sides, problem.m == 0))
+        row = self.form.matrix.dense(problem.c)[0]
+        z, t, steps = _shift(problem, row, equality=problem.m == 0)
+        solution = certified(problem, z, t[:, None], steps)
         if problem.may_be_empty:
-            unreachable = _out_of_reach(problem, self.form.matrix.dense(problem.c)[0])
-            solution.status[unreachable.expand(len(solution.status))] = EMPTY
+            solution.status[_out_of_reach(problem, row).expand(len(z))] = EMPTY
             mark_crossed(problem, solution)
+        return solution
 
 
 def _shift(problem: Problem, a: Tensor, equality: bool) -> tuple[Tensor, Tensor, Tensor]:
