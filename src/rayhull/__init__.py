@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from rayhull.nn.paper import paper_layer
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
-    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled
-    from rayhull.sets.combining import intersection, product
+    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled, windows
+    from rayhull.sets.combining import along, intersection, product
     from rayhull.sets.interchange import from_cvxpy
     from rayhull.sets.interior import scale_from
     from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.ready_made import (
-        along,
         box,
         checkerboard,
         concave,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
         simplex,
         sum_to,
         unimodal,
-        windows,
     )
     from rayhull.sets.rules import rules, variables
 
@@ -62,8 +60,8 @@ _HOME = {
     "sets.interchange": ["from_cvxpy"],
     "sets.rules": ["rules", "variables"],
     "sets.parsing": ["parse"],
-    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled"],
-    "sets.combining": ["intersection", "product"],
+    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled", "windows"],
+    "sets.combining": ["along", "intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
@@ -74,8 +72,8 @@ _HOME = {
     "nn.keeping": ["FreeStart", "Parametrization"],
     "nn.paper": ["paper_layer"],
     "sets.ready_made": [
-        *("along", "box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
-        *("nonnegative", "ordered", "simplex", "sum_to", "unimodal", "windows"),
+        *("box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
+        *("nonnegative", "ordered", "simplex", "sum_to", "unimodal"),
     ],
     "errors": [
         *("RayhullError", "EmptySetError", "BudgetExceededError", "UnverifiedError", "MissingExtraError"),

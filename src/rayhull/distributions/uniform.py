@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from rayhull.conversion.triangulation import Triangulation, triangulate
-from rayhull.distributions.constraint import polyhedron
+from rayhull.distributions.transform import polyhedron
 from rayhull.errors import BudgetExceededError
 
 if TYPE_CHECKING:

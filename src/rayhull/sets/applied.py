@@ -1,4 +1,4 @@
-"""Sets that applications ask for, each written as the rules that it consists of."""
+"""Sets that applications ask for: shares with caps, quantiles, statistics of images, hierarchies, paths."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_array, as_shape
-from rayhull.sets.ready_made import monotone
+from rayhull.sets.ready_made import monotone, ordered
 from rayhull.sets.rules import rules, variables
 
 
@@ -79,6 +80,53 @@ def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedro
     (height, width), (down, across) = event[-2:], tiles
     tiled = x.reshape(*event[:-2], down, height // down, across, width // across)
     return rules((tiled.mean(axis=(-3, -1)) == means).named("mean of tile"))
+
+
+def windows(
+    shape: Shape,
+    size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    *,
+    signs: Any = None,
+) -> Polyhedron:
+    """Signs or order of local averages over windows that slide over the event shape.
+
+    ``signs`` has one entry for each window (or is a number for all): +1 keeps the window's sum >= 0, -1 <= 0, 0 leaves
+    it free. Without ``signs`` the sums increase from each window to the next along every axis.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.windows((28, 28), 8, 5)                   # 5 x 5 windows, each brighter than the one before it
+        Polyhedron(shape=(28, 28): 40 inequalities)
+    """
+    event = as_shape(shape)
+    sizes = _per_axis(size, event, "size")
+    strides = sizes if stride is None else _per_axis(stride, event, "stride")
+    sums = sp.csr_array(np.ones((1, 1), np.int64))
+    counts = []
+    for n, length, hop in zip(event, sizes, strides, strict=True):
+        if length > n:
+            raise ValueError(f"a window of size {length} does not fit into an axis of length {n}.")
+        starts = np.arange(0, n - length + 1, hop)
+        columns = (starts[:, None] + np.arange(length)).ravel()
+        line = (np.ones(columns.size, np.int64), (np.repeat(np.arange(len(starts)), length), columns))
+        sums = sp.csr_array(sp.kron(sums, sp.csr_array(line, shape=(len(starts), n)), format="csr"))
+        counts.append(len(starts))
+    if signs is None:
+        grid = ordered(None, tuple(counts))
+        return Polyhedron(sp.csr_array(grid.A @ sums), shape=event)
+    chosen = np.broadcast_to(np.asarray(signs), tuple(counts)).ravel()
+    if not np.isin(chosen, (-1, 0, 1)).all():
+        raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
+    keep = np.flatnonzero(chosen)
+    return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep], dtype=np.int64) @ sums[keep]), shape=event)
+
+
+def _per_axis(value: int | Sequence[int], event: tuple[int, ...], name: str) -> tuple[int, ...]:
+    sizes = tuple(value) if isinstance(value, Sequence) else (value,) * len(event)
+    if len(sizes) != len(event) or not all(isinstance(s, int | np.integer) and s > 0 for s in sizes):
+        raise ValueError(f"{name} must be a positive whole number or one for each of {len(event)} axes, got {value!r}.")
+    return sizes
 
 
 def reconciled(S: Any, coordinates: Sequence[str] | None = None) -> Polyhedron:

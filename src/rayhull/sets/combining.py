@@ -1,4 +1,4 @@
-"""Sets from sets: products on disjoint coordinates, and intersections of many."""
+"""Sets from sets: products on disjoint coordinates, intersections of many, one set along an axis of a larger shape."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, joined
 from rayhull.sets.names import CoordinateNames
@@ -89,3 +90,57 @@ def _refuse_others(sets: Sequence[Any], name: str) -> None:
         if not isinstance(s, Polyhedron):
             hint = ": give it a shape, box(-1, 1, 3)" if type(s).__name__ == "ShapelessBox" else ""
             raise ValueError(f"{name} takes sets, got {s!r}{hint}.")
+
+
+def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
+    """The set P of one axis, stated for every line of a larger event shape along ``axis``.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.along(rh.Polyhedron([[1, 1, 1]], [2]), (5, 3))
+        Polyhedron(shape=(5, 3): 5 inequalities)
+    """
+    event = as_shape(shape)
+    n = axis_length(event, axis)
+    if P.dim != n:
+        raise ValueError(f"axis {axis} of shape {event} has length {n}, but the set has {P.dim} coordinates.")
+    if len(event) == 1:
+        return P
+    places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
+    copies = len(places)
+
+    def repeated(matrix: Any) -> Any:
+        entries = sp.coo_array(matrix)
+        m = entries.shape[0]
+        row = (entries.row + m * np.arange(copies)[:, None]).ravel()
+        column = places[:, entries.col].ravel()
+        return sp.csr_array((np.tile(entries.data, copies), (row, column)), shape=(m * copies, places.size))
+
+    def bound(values: Array | None) -> Array | None:
+        if values is None:
+            return None
+        out = np.empty(places.size, values.dtype)
+        out[places] = values.ravel()
+        return out
+
+    return Polyhedron(
+        repeated(P.A),
+        np.tile(P.b, copies),
+        repeated(P.A_eq),
+        np.tile(P.b_eq, copies),
+        bound(P.lower),
+        bound(P.upper),
+        shape=event,
+    )
+
+
+def axis_length(shape: Shape, axis: int, least: int = 1) -> int:
+    """The length of one axis of an event shape, at least ``least``."""
+    event = as_shape(shape)
+    if not isinstance(axis, int | np.integer):
+        raise ValueError(f"axis must be a whole number, got {axis!r}.")
+    if not -len(event) <= axis < len(event):
+        raise ValueError(f"axis {axis} is out of range for shape {event}.")
+    if event[axis] < least:
+        raise ValueError(f"axis {axis} of shape {event} needs a length of at least {least}, got {event[axis]}.")
+    return event[axis]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from rayhull.sets.combining import along, axis_length
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape
-from rayhull.sets.rows import Array
 
 
 class ShapelessBox:
@@ -75,7 +75,7 @@ def sum_to(total: Any, shape: Shape, axis: int = -1) -> Polyhedron:
         >>> bool(P.contains(np.full((2, 3), 1 / 3)))
         True
     """
-    n = _length(shape, axis)
+    n = axis_length(shape, axis)
     if np.ndim(total):
         raise ValueError(f"total must be one number for all lines along the axis, got {total!r}.")
     return along(Polyhedron(A_eq=sp.csr_array(np.ones((1, n), np.int64)), b_eq=total), shape, axis)
@@ -103,7 +103,7 @@ def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any
         >>> bool(P.contains(np.arange(120.0).reshape(5, 24)))
         True
     """
-    n = _length(shape, axis, least=2)
+    n = axis_length(shape, axis, least=2)
     rows = _bands(n, [1, -1]) * (1 if increasing else -1)
     return along(Polyhedron(rows, _offset(step, n - 1)), shape, axis)
 
@@ -116,7 +116,7 @@ def convex(shape: Shape, axis: int = -1) -> Polyhedron:
         >>> bool(rh.convex(10).contains(np.linspace(-1, 1, 10) ** 2))
         True
     """
-    n = _length(shape, axis, least=3)
+    n = axis_length(shape, axis, least=3)
     return along(Polyhedron(_bands(n, [-1, 2, -1])), shape, axis)
 
 
@@ -128,7 +128,7 @@ def concave(shape: Shape, axis: int = -1) -> Polyhedron:
         >>> bool(rh.concave(10).contains(np.sqrt(np.arange(10))))
         True
     """
-    n = _length(shape, axis, least=3)
+    n = axis_length(shape, axis, least=3)
     return along(Polyhedron(_bands(n, [1, -2, 1])), shape, axis)
 
 
@@ -140,7 +140,7 @@ def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
         >>> bool(rh.unimodal(5, mode=2).contains(np.array([0.0, 1, 3, 2, 2])))
         True
     """
-    n = _length(shape, axis, least=2)
+    n = axis_length(shape, axis, least=2)
     if not isinstance(mode, int | np.integer) or not 0 <= mode < n:
         raise ValueError(f"mode must be an index from 0 to {n - 1}, got {mode}.")
     up = np.where(np.arange(n - 1) < mode, 1, -1)
@@ -155,7 +155,7 @@ def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
         >>> rh.lipschitz(4, 0.5).contains(np.array([[0.0, 0.5, 0, 0.25], [0, 1, 2, 3]]))
         array([ True, False])
     """
-    n = _length(shape, axis, least=2)
+    n = axis_length(shape, axis, least=2)
     rows = _bands(n, [-1, 1])
     return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), bound), shape, axis)
 
@@ -208,46 +208,6 @@ def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Po
     return Polyhedron(rows, shape=(height, width), names=names)
 
 
-def windows(
-    shape: Shape,
-    size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    *,
-    signs: Any = None,
-) -> Polyhedron:
-    """Signs or order of local averages over windows that slide over the event shape.
-
-    ``signs`` has one entry for each window (or is a number for all): +1 keeps the window's sum >= 0, -1 <= 0, 0 leaves
-    it free. Without ``signs`` the sums increase from each window to the next along every axis.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> rh.windows((28, 28), 8, 5)                   # 5 x 5 windows, each brighter than the one before it
-        Polyhedron(shape=(28, 28): 40 inequalities)
-    """
-    event = as_shape(shape)
-    sizes = _per_axis(size, event, "size")
-    strides = sizes if stride is None else _per_axis(stride, event, "stride")
-    sums = sp.csr_array(np.ones((1, 1), np.int64))
-    counts = []
-    for n, length, hop in zip(event, sizes, strides, strict=True):
-        if length > n:
-            raise ValueError(f"a window of size {length} does not fit into an axis of length {n}.")
-        starts = np.arange(0, n - length + 1, hop)
-        columns = (starts[:, None] + np.arange(length)).ravel()
-        line = (np.ones(columns.size, np.int64), (np.repeat(np.arange(len(starts)), length), columns))
-        sums = sp.csr_array(sp.kron(sums, sp.csr_array(line, shape=(len(starts), n)), format="csr"))
-        counts.append(len(starts))
-    if signs is None:
-        grid = ordered(None, tuple(counts))
-        return Polyhedron(sp.csr_array(grid.A @ sums), shape=event)
-    chosen = np.broadcast_to(np.asarray(signs), tuple(counts)).ravel()
-    if not np.isin(chosen, (-1, 0, 1)).all():
-        raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
-    keep = np.flatnonzero(chosen)
-    return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep], dtype=np.int64) @ sums[keep]), shape=event)
-
-
 def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None) -> Polyhedron:
     """a_i·x <= 0 for each row a_i: every one of a set of binary classifiers says no.
 
@@ -258,59 +218,6 @@ def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str
         True
     """
     return Polyhedron(classifiers, shape=shape, names=names)
-
-
-def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
-    """The set P of one axis, stated for every line of a larger event shape along ``axis``.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> rh.along(rh.Polyhedron([[1, 1, 1]], [2]), (5, 3))
-        Polyhedron(shape=(5, 3): 5 inequalities)
-    """
-    event = as_shape(shape)
-    n = _length(event, axis)
-    if P.dim != n:
-        raise ValueError(f"axis {axis} of shape {event} has length {n}, but the set has {P.dim} coordinates.")
-    if len(event) == 1:
-        return P
-    places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
-    copies = len(places)
-
-    def repeated(matrix: Any) -> Any:
-        entries = sp.coo_array(matrix)
-        m = entries.shape[0]
-        row = (entries.row + m * np.arange(copies)[:, None]).ravel()
-        column = places[:, entries.col].ravel()
-        return sp.csr_array((np.tile(entries.data, copies), (row, column)), shape=(m * copies, places.size))
-
-    def bound(values: Array | None) -> Array | None:
-        if values is None:
-            return None
-        out = np.empty(places.size, values.dtype)
-        out[places] = values.ravel()
-        return out
-
-    return Polyhedron(
-        repeated(P.A),
-        np.tile(P.b, copies),
-        repeated(P.A_eq),
-        np.tile(P.b_eq, copies),
-        bound(P.lower),
-        bound(P.upper),
-        shape=event,
-    )
-
-
-def _length(shape: Shape, axis: int, least: int = 1) -> int:
-    event = as_shape(shape)
-    if not isinstance(axis, int | np.integer):
-        raise ValueError(f"axis must be a whole number, got {axis!r}.")
-    if not -len(event) <= axis < len(event):
-        raise ValueError(f"axis {axis} is out of range for shape {event}.")
-    if event[axis] < least:
-        raise ValueError(f"axis {axis} of shape {event} needs a length of at least {least}, got {event[axis]}.")
-    return event[axis]
 
 
 def _bands(n: int, weights: Sequence[int]) -> sp.csr_array:
@@ -356,10 +263,3 @@ def _image(shape: Shape) -> tuple[int, int]:
     if len(event) != 2:
         raise ValueError(f"an image has two axes, got shape {event}.")
     return event[0], event[1]
-
-
-def _per_axis(value: int | Sequence[int], event: tuple[int, ...], name: str) -> tuple[int, ...]:
-    sizes = tuple(value) if isinstance(value, Sequence) else (value,) * len(event)
-    if len(sizes) != len(event) or not all(isinstance(s, int | np.integer) and s > 0 for s in sizes):
-        raise ValueError(f"{name} must be a positive whole number or one for each of {len(event)} axes, got {value!r}.")
-    return sizes
