@@ -18,12 +18,7 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "SLOW", 0.0)  # everything counts as slow
     cache.clear()
     yield tmp_path
-    forget()
-
-
-def forget():
-    """What a new process knows: nothing."""
-    cache._memory.clear()
+    cache.forget()
 
 
 @pytest.fixture
@@ -41,7 +36,7 @@ def test_a_second_conversion_comes_from_memory_and_a_third_from_disk(calls, own_
     P = feasible_cone(10, 4, 0)
     first = rh.convert(P)
     second = rh.convert(P)
-    forget()
+    cache.forget()
     third = rh.convert(P)
     assert len(calls) == 1
     assert len(list(own_folder.glob("*.npz"))) == 1
@@ -52,7 +47,7 @@ def test_a_second_conversion_comes_from_memory_and_a_third_from_disk(calls, own_
 def test_floats_come_back_from_disk_too(calls):
     P = feasible_cone(10, 4, 0, integers=False)
     first = rh.convert(P)
-    forget()
+    cache.forget()
     np.testing.assert_allclose(rh.convert(P).rays, first.rays, rtol=1e-13, atol=1e-14)
     assert len(calls) == 1
 
@@ -75,11 +70,11 @@ def test_a_damaged_file_is_removed_and_computed_anew(calls, own_folder, damage):
         np.savez_compressed(file, rays=np.zeros((3, 4), np.int64), digest=np.array("x"))
     else:
         file.write_bytes({"cut": content[: len(content) // 2], "garbage": b"not an archive", "empty": b""}[damage])
-    forget()
+    cache.forget()
     again = rh.convert(P)
     np.testing.assert_array_equal(again.exact.rays, first.exact.rays)
     assert len(calls) == 2
-    forget()
+    cache.forget()
     rh.convert(P)
     assert len(calls) == 2  # the new file is good
 
@@ -90,7 +85,7 @@ def test_a_file_made_for_another_cone_is_not_believed(calls, own_folder):
     right = rh.convert(feasible_cone(10, 4, 0))
     (own,) = set(own_folder.glob("*.npz")) - {other}
     shutil.copy(other, own)
-    forget()
+    cache.forget()
     np.testing.assert_array_equal(rh.convert(feasible_cone(10, 4, 0)).exact.rays, right.exact.rays)
     assert len(calls) == 3
 
@@ -102,8 +97,8 @@ def test_a_ray_that_is_missing_unseen_is_noticed_by_the_name_of_the_cone(calls, 
     (file,) = own_folder.glob("*.npz")
     with np.load(file) as content:
         rays = content["rays"][1:]
-    np.savez(file, rays=rays, digest=np.array(cache._digest("the name of another cone", rays)))
-    forget()
+    np.savez(file, rays=rays, digest=np.array(cache.digest_of("the name of another cone", rays)))
+    cache.forget()
     np.testing.assert_array_equal(rh.convert(P).exact.rays, first.exact.rays)
     assert len(calls) == 2
 
@@ -121,8 +116,8 @@ def test_rays_from_disk_are_verified_even_if_their_digest_is_right(calls, own_fo
         "outside": np.concatenate([rays[1:], -rays[:1]]),
         "inside": np.concatenate([rays, rays[:1] + rays[1:2]]),
     }[fault]
-    np.savez(file, rays=wrong, digest=np.array(cache._digest(file.stem, wrong)))
-    forget()
+    np.savez(file, rays=wrong, digest=np.array(cache.digest_of(file.stem, wrong)))
+    cache.forget()
     np.testing.assert_array_equal(rh.convert(P).exact.rays, first.exact.rays)
     assert len(calls) == 2
 
@@ -139,7 +134,7 @@ def test_something_else_under_the_name_of_a_file_neither_stops_nor_harms(own_fol
         os.mkfifo(file)
     else:
         file.symlink_to(own_folder / "nowhere")
-    forget()
+    cache.forget()
     np.testing.assert_array_equal(rh.convert(P).exact.rays, first.exact.rays)
     assert not list(own_folder.glob("*.part"))
 
@@ -154,7 +149,7 @@ def test_big_integers_go_to_disk_and_back(own_folder, calls):
     P = rh.Polyhedron([[10**30, -1, 1], [1, 10**25, -7], [-(10**20), -3, 10**28], [1, -1, -1]])
     first = rh.convert(P)
     assert first.exact.rays.dtype == object
-    forget()
+    cache.forget()
     assert (rh.convert(P).exact.rays == first.exact.rays).all()
     assert len(calls) == 1
 

@@ -33,12 +33,12 @@ def test_a_library_of_other_sources_is_not_loaded(tmp_path, monkeypatch):
     level = next(iter(build.levels()))
     build.library_path("conversion", level, tmp_path).write_bytes(b"rayhull core 0123456789abcdef\0")
     monkeypatch.setenv("RAYHULL_CORE", str(tmp_path))
-    library._find.cache_clear()
+    library.look_again()
     try:
         assert library.load("conversion") is None
         assert "older sources" in library.status()
     finally:
-        library._find.cache_clear()
+        library.look_again()
 
 
 def test_without_a_compiler_the_build_says_so(monkeypatch):

@@ -79,6 +79,18 @@ def test_the_active_set_operator_finds_nearest_points(effort, bound, store, coun
     assert_nearest(G.expand(50, -1, -1), m, around, y, x, multipliers)
 
 
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_a_wrong_guess_of_the_active_rows_is_corrected(effort):
+    """Every row is said to hold the point: those that would have to pull are dropped."""
+    G, y = random(0, 2, 3), 0.2 * random(1, 40, 3)
+    around = sides(torch.full((1, 2), 0.3).double(), 3, 1.0)
+    guess = torch.ones(40, 2, dtype=torch.bool), torch.zeros(40, 3, dtype=torch.int8)
+    x, multipliers, residual, status = solve(dense_rows(G), 2, around, y, EFFORTS[effort], guess)
+    assert (status == 0).all()
+    assert (residual <= 1e-10).all()
+    assert_nearest(G.expand(40, -1, -1), 2, around, y, x, multipliers)
+
+
 def test_a_chain_of_differences_is_solved_inside_its_envelope():
     G = torch.nn.functional.normalize(
         (torch.eye(40) - 2 * torch.eye(40).roll(1, 1) + torch.eye(40).roll(2, 1))[:38].double()

@@ -243,7 +243,7 @@ def test_verification_is_exact_for_any_integers(size):
     C[1::5] = C[::5] + np.array([0, 0, 1])
     product = Y @ C.T
     for kind in {object, np.int64 if abs(C).max() < 2**62 else object}:
-        high, low = verification._products(C.astype(kind), Y.astype(kind))
+        high, low = verification.products(C.astype(kind), Y.astype(kind))
         assert np.array_equal(high < 0, product < 0)
         assert np.array_equal((high == 0) & (low == 0), product == 0)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 
 import rayhull as rh
 from rayhull.maps import strict as steps
+from rayhull.nn import closing
 from rayhull.nn import strict as strict_module
-from rayhull.nn import strict_pull
 from tests import fuzz_strict
-from tests.fuzz_strict import DTYPES, inequalities_of, outside_of, run
+from tests.fuzz_strict import DTYPES, equality_error, inequalities_of, outside_of, run
 from tests.test_layer import OVER_BUDGET
 from tests.zoo import ZOO
 
@@ -91,7 +93,7 @@ def test_boundary_points_move_by_a_small_multiple_of_the_roundoff(dtype: torch.d
     P = rh.monotone(6)
     into = rh.MapInto(P, strict=True, dtype=dtype)
     part = into.blocks()[0].closing
-    assert isinstance(part, strict_pull.StrictPull)
+    assert isinstance(part, strict_module.StrictPull)
     u = (torch.randn(500, 6, dtype=torch.float64) * scale).to(dtype)
     ordinary = rh.MapInto(P, dtype=torch.float64)(u.double())
     moved = (into(u).double() - ordinary).abs().amax(-1)
@@ -151,11 +153,53 @@ def test_the_fuzzer_finds_nothing_and_finds_a_broken_bound(monkeypatch: pytest.M
     monkeypatch.setattr(fuzz_strict, "COMPILED", 0.0)
     monkeypatch.setattr(fuzz_strict, "EXPORTED", 0.0)
     assert run(1.0, seed=3)["sets"] > 0
-    for module in (steps, strict_module, strict_pull):
+    for module in (steps, strict_module, closing):
         monkeypatch.setattr(module, "gamma", lambda n: 0.0)
         monkeypatch.setattr(module, "roundoff", lambda dtype: 0.0)
     with pytest.raises(AssertionError, match="outside"):
         run(20.0, seed=3)
+
+
+F = Fraction
+
+
+@pytest.mark.parametrize("method", ["auto", "shrink"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        (-0.3, [F(1, 10)]),  # a fraction beside a float that is not exact
+        (0, [F(0.1), F(0.1) - F(1, 10**30)]),  # coordinates whose bounds are the same float
+    ],
+    ids=["beside a float", "the same float"],
+)
+def test_a_fraction_is_never_rounded_to_the_float_above_it(lower, upper, dtype, method) -> None:
+    torch.manual_seed(0)
+    P = rh.Polyhedron(lower=lower, upper=np.array(upper, object))
+    layer = rh.Constrained(3, P, strict=True, dtype=dtype, method=method)
+    x = layer(10 * torch.randn(500, 3, dtype=dtype))
+    assert all(F(v) <= most for row in x.tolist() for v, most in zip(row, upper, strict=True))
+
+
+@pytest.mark.parametrize("method", ["auto", "rays", "shrink"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(
+    ("P", "dtype"),
+    [
+        (rh.Polyhedron([[1, -2, 0], [0, 1, 3]], [0, 0], A_eq=[[1, 2, 1]], b_eq=[0]), torch.float32),
+        (rh.Polyhedron([[1, 0, 0], [0, 1, 0]], [2, 3], A_eq=[[1, 1, 1]], b_eq=[1]), torch.float64),
+    ],
+    ids=["a cone", "a quadrant"],
+)
+def test_the_stated_bound_of_an_equality_holds_on_unbounded_sets(P, dtype, scale, method) -> None:
+    torch.manual_seed(0)
+    try:
+        layer = rh.Constrained(4, P, strict=True, dtype=dtype, method=method)
+    except ValueError:
+        pytest.skip(f"{method} does not serve this set")
+    x = layer(scale * torch.randn(500, 4, dtype=dtype)).detach()
+    assert outside_of(inequalities_of(P), x) == 0
+    assert equality_error(P, layer, x) <= 1.0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/cache.py",
-        'str(file["digest"]) != _digest(name, rays)',
+        'str(file["digest"]) != digest_of(name, rays)',
         "False",
         ("test_cache.py",),
         "a file is believed whatever its digest",

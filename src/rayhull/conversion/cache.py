@@ -63,9 +63,14 @@ def info() -> Info:
     return Info(folder(), len(sizes), sum(sizes), len(_memory))
 
 
+def forget() -> None:
+    """Forget what is in memory; files stay."""
+    _memory.clear()
+
+
 def clear() -> None:
     """Forget everything, in memory and on disk; other files in the folder stay."""
-    _memory.clear()
+    forget()
     for path in _files():
         path.unlink(missing_ok=True)
 
@@ -118,7 +123,7 @@ def _load(name: str, C: Array) -> Array | None:
 def _read(path: Path, name: str, C: Array) -> Array:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         rays = _unplain(file["rays"])
-        if rays.ndim != 2 or rays.shape[1] != C.shape[1] or str(file["digest"]) != _digest(name, rays):
+        if rays.ndim != 2 or rays.shape[1] != C.shape[1] or str(file["digest"]) != digest_of(name, rays):
             raise ValueError("the content does not match its digest")
     return verified_rays(C, rays)
 
@@ -130,7 +135,7 @@ def _store(name: str, rays: Array) -> None:
         folder().mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder(), prefix="rayhull-", suffix=".part", delete=False) as file:
             part = Path(file.name)
-            np.savez_compressed(file, rays=_plain(rays), digest=np.array(_digest(name, rays)))
+            np.savez_compressed(file, rays=_plain(rays), digest=np.array(digest_of(name, rays)))
         os.replace(part, folder() / f"{name}.npz")
     except OSError:
         return
@@ -151,7 +156,8 @@ def _unplain(stored: Array) -> Array:
     return narrow(np.array([int(v) for v in stored.ravel().tolist()], dtype=object).reshape(stored.shape))
 
 
-def _digest(name: str, rays: Array) -> str:
+def digest_of(name: str, rays: Array) -> str:
+    """What a file carries beside its rays: a digest of them and of the cone's name."""
     return hashlib.sha256(f"{name} {rays.shape} {rays.dtype.kind}|".encode() + _bytes(rays)).hexdigest()
 
 

@@ -70,14 +70,14 @@ def _tight_exactly(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.bool_]:
     step = max(1, CHUNK // max(1, len(C)))
     for first in range(0, len(Y), step):
         part = slice(first, first + step)
-        high, low = _products(C, Y[part])
+        high, low = products(C, Y[part])
         if (high < 0).any():
             raise _broken("a ray breaks a row")
         tight[part] = (high == 0) & (low == 0)
     return tight
 
 
-def _products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Y C^T exactly, as (high, low): the sign of high is that of the product, which is zero only if both are.
 
     Digits so short that floats add their products without rounding: matrix products at full speed, for any integers.

@@ -23,6 +23,11 @@ def load(name: str) -> ctypes.CDLL | None:
     return _find(name)[0]
 
 
+def look_again() -> None:
+    """Forget which libraries were found: after a build, or another ``RAYHULL_CORE``."""
+    _find.cache_clear()
+
+
 @cache
 def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
     """A library, and what to say of it."""

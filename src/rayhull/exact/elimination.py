@@ -132,7 +132,7 @@ def inverse(matrix: Array) -> tuple[Array, Array]:
     found = _triangular_inverse(matrix)
     if found is not None:
         return found, np.ones(len(matrix), np.int64)
-    return _rounded_inverse(matrix) or _fraction_free_inverse(matrix)
+    return rounded_inverse(matrix) or fraction_free_inverse(matrix)
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:
@@ -185,7 +185,7 @@ def _reach(factors: list[int], before: list[int], reach: list[int], out: Array) 
     return bound
 
 
-def _rounded_inverse(matrix: Array) -> tuple[Array, Array] | None:
+def rounded_inverse(matrix: Array) -> tuple[Array, Array] | None:
     """The inverse in floats, each column times its denominator and rounded; kept only if the exact product proves it.
 
     The determinant will do for a denominator (Cramer's rule) where it is small, else they are read off the floats.
@@ -232,7 +232,7 @@ def _lowest_terms(integers: Array, scales: Array) -> tuple[Array, Array]:
     return (integers, scales) if (common == 1).all() else (narrow(integers // common), narrow(scales // common))
 
 
-def _fraction_free_inverse(matrix: Array) -> tuple[Array, Array]:
+def fraction_free_inverse(matrix: Array) -> tuple[Array, Array]:
     """Gauss-Jordan elimination without fractions (Bareiss): every division is exact."""
     n = len(matrix)
     work = np.concatenate([matrix.astype(object), np.eye(n, dtype=np.int64).astype(object)], axis=1)
