@@ -19,13 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import rayhull as rh
-from benchmarks import harness
+from benchmarks import harness, plots
 from rayhull.conversion.engines import ENGINES
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
@@ -215,30 +214,6 @@ def cell(result: dict[str, Any]) -> str:
     return f"{result['seconds']:.3g}" if "seconds" in result else result["state"]
 
 
-def plot(results: dict[str, dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 6.5), layout="constrained")
-    places = np.arange(len(results))[::-1]
-    marks = dict(zip(ALL, "osD^v", strict=True))
-    for engine in ALL:
-        values = [r[engine].get("seconds") if r[engine]["state"] == "fine" else None for r in results.values()]
-        here = [(v, y) for v, y in zip(values, places, strict=True) if v is not None]
-        size = 70 if engine == OURS else 35
-        axes.scatter(
-            *zip(*here, strict=True), marker=marks[engine], s=size, label=engine, zorder=3 if engine == OURS else 2
-        )
-    axes.set_xscale("log")
-    axes.set_yticks(places, list(results))
-    axes.set_xlabel("CPU seconds, array in to array out (median); no mark: over the limit, error, or wrong")
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
-    figure.savefig(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
@@ -253,7 +228,7 @@ def main() -> None:
     path = harness.save("conversion", {"limit": options.limit, "cases": results})
     text = as_table(results)
     path.with_suffix(".md").write_text(text + "\n")
-    plot(results, path.with_suffix(".svg"))
+    plots.draw(["conversion"])
     print(text)
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.layer [--quick]
 
 Float32, batch 256, forward and training step, interleaved: one thread by processor time, two by the wall clock.
-Violations are judged in rational arithmetic. Writes benchmarks/results/layer.json, layer.md and layer.png. Peers that
+Violations are judged in rational arithmetic. Writes benchmarks/results/layer.json, layer.md and layer.svg. Peers that
 cannot be had are left out, with the reason in their row.
 """
 
@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from benchmarks.harness import RESULTS, Timing, interleave, save, table
+from benchmarks import plots
+from benchmarks.harness import Timing, interleave, save, table
 from benchmarks.layer_peers import PEERS, installed
 
 BATCH = 256
@@ -190,7 +191,7 @@ def main() -> None:
     if not quick:
         path = save("layer", {"batch": BATCH, "results": results})
         path.with_suffix(".md").write_text(text + "\n")
-        plot(results)
+        plots.draw(["layer"])
 
 
 def report(results: Mapping[str, Any]) -> str:
@@ -213,32 +214,6 @@ def report(results: Mapping[str, Any]) -> str:
     parts.append("### Growth (sparse, d = m, batch 64, seconds)\n\n" + table(rows, ("d", "state", "build", "forward")))
     parts.append(f"\nSet-up at d=200, m=400: {results['set-up']['rayhull, strict']:.2f} s (strict).")
     return "\n".join(parts)
-
-
-def plot(results: Mapping[str, Any]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = [n for n in results if n.endswith("1 threads")]
-    figure, axes = plt.subplots(1, len(names), figsize=(13, 4.2), layout="constrained")
-    for axis, name in zip(axes, names, strict=True):
-        timings = results[name]["inference"]
-        floor = timings["nn.Linear"].median
-        ways = list(timings)[::-1]
-        ratios = [timings[w].median / floor for w in ways]
-        colours = ["tab:blue" if "rayhull" in w else "lightgrey" if w == "nn.Linear" else "tab:orange" for w in ways]
-        axis.barh(ways, ratios, color=colours)
-        axis.set_xscale("log" if max(ratios) > 10 else "linear")
-        for i, ratio in enumerate(ratios):
-            label = f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
-            axis.text(ratio * 1.08, i, label, va="center", fontsize=8)
-        axis.set_xlim(0.7 if max(ratios) > 10 else 0.0, max(ratios) ** 1.35 * 1.3)
-        axis.set_title(name.removesuffix(", 1 threads"), fontsize=10)
-        axis.set_xlabel("forward, over nn.Linear of the same size")
-        axis.tick_params(labelsize=8)
-    figure.savefig(RESULTS / "layer.png", dpi=130)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks import plots
 from benchmarks.harness import RESULTS, table
 
 HARD = ("auto", "shrink", "projection", "RAYEN", "HardNet-Aff", "qpth", "projection, before", "shrink, before")
@@ -77,13 +78,8 @@ def _way(described: str) -> str:
 
 def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
     """Each way's loss over that of the best hard way, problem by problem."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     shown = {p: r for p, r in results.items() if "loss" in r.get("auto", {})}
-    drawing, axis = plt.subplots(figsize=(9, 0.42 * len(shown) + 1.6), layout="constrained")
+    drawing, axis = plots.pyplot().subplots(figsize=(9, 0.42 * len(shown) + 1.6))
     floors = [min(excess(v) for n, v in r.items() if "loss" in v and n in HARD) for r in shown.values()]
     for name, (colour, marker, size) in STYLES.items():
         points = [(i, excess(r[name])) for i, r in enumerate(shown.values()) if "loss" in r.get(name, {})]
@@ -95,8 +91,8 @@ def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
     axis.set_yticks(range(len(shown)), list(shown))
     axis.invert_yaxis()
     axis.set_xlabel("test loss (or gap to the optimum) over that of the best hard way; the band is 10 %")
-    axis.legend(loc="lower right", fontsize=8)
-    drawing.savefig(RESULTS / "learning.png", dpi=130)
+    drawing.legend(loc="outside lower center", ncols=4, fontsize=8)
+    plots.save(drawing, "learning")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Claim: the nearest point at hundreds of times the speed of a solver loop, exact to 1e-9.
 
 ``python -m benchmarks.projection`` times every way on every problem, interleaved, and writes results/projection.json,
-projection.md and projection.png. One thread is timed by its processor time, two by the clock. Peers that are not
+projection.md and projection.svg. One thread is timed by its processor time, two by the clock. Peers that are not
 installed are left out, and those that are slow get fewer samples.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from benchmarks import harness
+from benchmarks import harness, plots
 from benchmarks import projection_peers as peers
 from benchmarks.projection_peers import Task
 
@@ -179,28 +179,6 @@ def everything(results: dict[str, dict[str, Any]]) -> str:
     return harness.table(rows, ["us a sample", *results])
 
 
-def plot(results: dict[str, dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = [n for n, *_ in WAYS]
-    figure, axes = plt.subplots(figsize=(9, 4.6), layout="constrained")
-    for k, name in enumerate(names):
-        measured = [(i, ways) for i, ways in enumerate(results.values()) if "seconds" in ways.get(name, {})]
-        at = [i for i, _ in measured]
-        gains = [microseconds(ways[PAPER]) / microseconds(ways[name]) for _, ways in measured]
-        style = {"s": 90, "zorder": 3, "color": "black"} if name == OURS else {"s": 34, "color": f"C{k}"}
-        axes.scatter(np.array(at) + (0 if name == OURS else 0.06 * (k - 4)), gains, label=name, **style)
-    axes.axhline(1, color="0.7", linewidth=1, zorder=0)
-    axes.set(yscale="log", ylabel="samples per second over the paper's OSQP loop")
-    axes.set_xticks(range(len(results)), list(results), rotation=20, ha="right")
-    axes.legend(ncols=3, fontsize=8, frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
@@ -218,7 +196,7 @@ def main() -> None:
     if not options.only:
         path = harness.save("projection", {"goals": GOALS, "results": results})
         path.with_suffix(".md").write_text(text)
-        plot(results, path.with_suffix(".png"))
+        plots.draw(["projection"])
 
 
 if __name__ == "__main__":

@@ -27,12 +27,12 @@ SIDE = 28
 
 
 def publish(out: Path, to: Path) -> list[Path]:
-    """Add the results below ``out`` to ``to``/STUDY.json and ``to``/STUDY.png; returns the files of their studies."""
+    """Add the finished runs below ``out`` to ``to``/STUDY.json and ``to``/STUDY.png; returns these files."""
     before = read(to)
     written = []
     with explained(to):
         to.mkdir(parents=True, exist_ok=True)
-        for study, groups in collected(out).items():
+        for study, groups in collected(out, unfinished=False).items():
             written += _write(to, study, joined(before.get(study, []), groups))
     return written
 

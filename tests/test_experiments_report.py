@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from experiments import cli, plan, progress
 from experiments.errors import ResultsError
+from experiments.publish import read
 from experiments.report import make
 from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
@@ -111,6 +112,63 @@ def test_published_numbers_carry_their_settings(results, tmp_path):
     assert group["runs"] == 2
     assert group["settings"]["learning_rate"] == 1e-4
     assert group["gap_percent"]["mean"] == pytest.approx(3.92, abs=0.01)
+
+
+def test_publishing_joins_what_was_published_before(results, tmp_path):
+    to = tmp_path / "published"
+    assert cli.main(["publish", "--out", str(results), "--to", str(to)]) == 0
+    again, other = tmp_path / "again", ProjectionSettings(method="paper", epochs=3)
+    lines = [{"epoch": 1, "val_loss": 0.5, "seconds": 1.0}]
+    pictures = {"image": torch.zeros(10, 28, 28), "x": torch.full((10, 28, 28), -1.0)}
+    summary = {"violation": 0.0, "inside": 1.0}
+    same = ProjectionSettings(seed=7, epochs=3)
+    write_run(again / "projection" / "constrained" / "seed-7", "projection", same, lines, summary, pictures)
+    write_run(again / "projection" / "paper" / "seed-0", "projection", other, lines, summary)
+    assert cli.main(["publish", "--out", str(again), "--to", str(to)]) == 0
+    ours, paper = read(to)["projection"]
+    assert (ours.runs, ours.spread("best_val_loss").mean) == (2, pytest.approx(0.3695))  # two runs count more than one
+    assert np.abs(ours.pictures["x"] + 1).max() < 1e-9  # the new pictures
+    assert (paper.runs, paper.label) == (1, "the paper's layer")
+    assert set(read(to)) == {"projection", "vae", "timing"}
+
+
+def test_only_finished_runs_are_published(results, tmp_path):
+    (results / "projection" / "constrained" / "seed-1" / "summary.json").unlink()
+    assert cli.main(["publish", "--out", str(results), "--to", str(tmp_path / "published")]) == 0
+    assert [group.runs for group in read(tmp_path / "published")["projection"]] == [1]
+
+
+def test_a_run_that_was_annealed_to_a_stop_keeps_its_last_loss(results):
+    lines = [{"epoch": 1, "val_loss": 0.1, "seconds": 1.0}, {"epoch": 2, "val_loss": 0.2, "seconds": 2.0}]
+    folder = results / "projection" / "constrained" / "seed-1"
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [group] = collect(results)["projection"]
+    assert group.curve()["mean"].tolist() == pytest.approx([0.245, 0.29, 0.285])
+    assert group.spread("best_val_loss").mean == pytest.approx((0.37 + 0.1) / 2)
+
+
+def test_figures_and_tables_of_a_page_come_from_what_is_published(results, tmp_path):
+    to, page = tmp_path / "published", tmp_path / "page.md"
+    page.write_text("before\n<!-- projection -->\nold\n<!-- end -->\nafter\n")
+    command = [
+        "publish",
+        "--out",
+        str(results),
+        "--to",
+        str(to),
+        "--fill",
+        str(page),
+        "--draw",
+        str(tmp_path / "drawn"),
+    ]
+    assert cli.main([*command, "--format", "svg", "pdf"]) == 0
+    assert "3.92 ± 0.20 %" in page.read_text()
+    assert "old" not in page.read_text()
+    drawn = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert {"projection-convergence.svg", "projection-convergence.pdf", "projection-images.png", "timing.svg"} <= drawn
+    first = (tmp_path / "drawn" / "timing.svg").read_bytes()
+    assert cli.main([*command, "--again"]) == 0
+    assert (tmp_path / "drawn" / "timing.svg").read_bytes() == first
 
 
 def test_the_title_says_how_long_and_how_many_runs(results):

@@ -58,11 +58,11 @@ def title(studies: Mapping[str, Sequence[Group]]) -> str:
     return f"{name}: {epochs} epochs{' at most' if len(groups) > 1 else ''}, n = {several}"
 
 
-def collected(out: Path) -> dict[str, list[Group]]:
+def collected(out: Path, unfinished: bool = True) -> dict[str, list[Group]]:
     """Every run below ``out``, by study; refused where there is none."""
     from experiments.report.collect import collect
 
-    studies = collect(out)
+    studies = collect(out, unfinished)
     if not studies:
         raise ResultsError(f"no results below {out}: run a study first, for example make demo.")
     return studies

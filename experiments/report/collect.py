@@ -25,20 +25,27 @@ class _Runs:
     metrics: list[list[dict[str, Any]]] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
 
-    def read(self, folder: Path) -> None:
+    def read(self, folder: Path, unfinished: bool) -> None:
         """Add one run, if it got anywhere."""
         metrics = read_lines(folder / METRICS) if (folder / METRICS).exists() else []
         summary = read_json(folder / SUMMARY) if (folder / SUMMARY).exists() else None
-        if metrics or summary:
+        if summary or (metrics and unfinished):
             self.folders.append(folder)
             self.metrics.append(metrics)
             self.summaries += [summary] if summary else []
 
+    def lines(self, key: str) -> list[list[float]]:
+        """A measure of each run, epoch by epoch."""
+        return [[line[key] for line in run if key in line] for run in self.metrics]
+
     def curve(self, key: str) -> np.ndarray:
-        """A measure over the epochs that every run has. Shape: (runs, epochs)."""
-        lines = [[line[key] for line in run if key in line] for run in self.metrics]
-        shortest = min(map(len, lines), default=0)
-        return np.array([line[:shortest] for line in lines], float).reshape(len(lines), shortest)
+        """The same with one length: a run that has ended keeps its last value, as annealing ends what changes no more;
+        where one has not ended yet, all are cut to the shortest. Shape: (runs, epochs).
+        """
+        lines = self.lines(key)
+        ended = len(self.summaries) == len(lines)
+        epochs = (max if ended else min)(map(len, lines), default=0)
+        return np.array([(line + line[-1:] * epochs)[:epochs] for line in lines], float).reshape(len(lines), epochs)
 
     def pictures(self) -> dict[str, np.ndarray]:
         """The saved images of the first finished run, {} if there are none."""
@@ -50,15 +57,15 @@ class _Runs:
         return {}
 
 
-def collect(out: Path) -> dict[str, list[Group]]:
-    """Every run below ``out``, by study."""
+def collect(out: Path, unfinished: bool = True) -> dict[str, list[Group]]:
+    """Every run below ``out``, by study; with or without those that have not come to their end."""
     found: dict[str, _Runs] = {}
     for folder in find_runs(out):
         settings = read_json(folder / SETTINGS)
         study = settings.pop("study")
         settings.pop("seed", None)
         key = repr((study, sorted(settings.items(), key=str)))
-        found.setdefault(key, _Runs(study, settings)).read(folder)
+        found.setdefault(key, _Runs(study, settings)).read(folder, unfinished)
     studies: dict[str, list[Group]] = {}
     for runs in found.values():
         if runs.folders:
@@ -70,6 +77,7 @@ def collect(out: Path) -> dict[str, list[Group]]:
 def trained(runs: _Runs) -> dict[str, Any]:
     """Losses, cost, summary and curve of a method, over its runs."""
     losses, seconds = runs.curve("val_loss"), runs.curve("seconds")
+    own, spent = runs.lines("val_loss"), runs.lines("seconds")
     numbers: dict[str, Any] = {
         "runs": len(runs.metrics),
         "finished_runs": len(runs.summaries),
@@ -78,9 +86,9 @@ def trained(runs: _Runs) -> dict[str, Any]:
     }
     if losses.shape[1]:
         numbers |= {
-            "best_val_loss": Spread.of(losses.min(1)).saved(),
-            "last_val_loss": Spread.of(losses[:, -1]).saved(),
-            "seconds_an_epoch": Spread.of(seconds[:, -1] / losses.shape[1]).saved(),
+            "best_val_loss": Spread.of(map(min, own)).saved(),
+            "last_val_loss": Spread.of(line[-1] for line in own).saved(),
+            "seconds_an_epoch": Spread.of(line[-1] / len(line) for line in spent).saved(),
         }
     return numbers | {"summary": _summary(runs.summaries), "val_loss": thinned(losses, seconds)}
 

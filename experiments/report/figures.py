@@ -56,7 +56,7 @@ def _plain_ticks(axes: Any) -> None:
 def side_by_side(columns: dict[str, np.ndarray], rows: int) -> Any:
     """One column of pictures for each entry. Shape of each: (at least rows, h, w)."""
     names = list(columns)
-    figure, grid = pyplot().subplots(rows, len(names), figsize=(1.25 * len(names), 1.25 * rows + 0.35), squeeze=False)
+    figure, grid = pyplot().subplots(rows, len(names), figsize=(1.4 * len(names), 1.4 * rows + 0.35), squeeze=False)
     for i in range(rows):
         for j, name in enumerate(names):
             show_image(grid[i, j], columns[name][i], name if i == 0 else "")

@@ -54,4 +54,4 @@ def shaded(groups: Sequence[Group]) -> str:
 
 def narrow(label: str) -> str:
     """A label that fits over a picture: a line for each part, or two."""
-    return "\n".join(textwrap.fill(part.strip(), 13) for part in label.split(","))
+    return "\n".join(textwrap.fill(part.strip(), 17, break_long_words=False) for part in label.split(","))

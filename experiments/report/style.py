@@ -97,4 +97,4 @@ def show_image(axes: Any, image: Any, title: str = "") -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     if title:
-        axes.set_title(title, fontsize=9)
+        axes.set_title(title, fontsize=8)
