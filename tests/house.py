@@ -21,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "rayhull"
 FILE, PAGE = ROOT / "docs" / "house.json", ROOT / "docs" / "design.md"
+ROOMS = ("exact", "sets", "conversion", "maps", "projection", "nn", "distributions")  # the way of the data
 FIRST, LAST = "<!-- house -->\n", "<!-- end of house -->"
 
 # The same script over the sources of others, library code only: geotorch 43fc0d6, einops ccb89f2, lineax 2f0e083,

@@ -18,6 +18,7 @@ from experiments.settings import option
 from rayhull.projection import plan
 from rayhull.projection.certificate import certified
 from rayhull.projection.problem import Problem, Solution, Solver
+from tests import house
 
 ROOT = Path(__file__).parent.parent
 
@@ -77,13 +78,32 @@ def test_a_study_is_a_module_and_its_name(monkeypatch, tmp_path):
     assert "## Coin" in (tmp_path / "report.md").read_text()
 
 
-def test_every_file_and_table_that_the_recipes_name_exists():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8") + (ROOT / "docs" / "design.md").read_text("utf-8")
-    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]*(?:\.(?:py|json|md))?)`", text))
-    assert len(named) > 30
-    for name in named:
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "RELEASING.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_and_module_that_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]*(?:\.(?:py|json|md|hpp|cpp))?)(?:::\w+)?`", text):
         places = [ROOT / name, ROOT / "src" / "rayhull" / name, ROOT / "src" / name]
         assert any(place.exists() for place in places), name
+    for name in re.findall(r"python -m ((?:tests|benchmarks|experiments|examples)[\w.]*)", text):
+        path = ROOT / name.rstrip(".").replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
+
+
+def test_the_map_of_the_rooms_names_every_file_once():
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z_/]+)/` \| (.+) \|$", page.split("## The rooms")[1], re.MULTILINE)
+    assert [folder for folder, _ in rows if "/" not in folder] == [*house.ROOMS, "core"]
+    for folder, text in rows:
+        named = re.findall(r"`([a-z_]+)`", text)
+        files = {path.stem for path in (ROOT / "src" / "rayhull" / folder).glob("*.py")} - {"__init__"}
+        assert sorted(named) == sorted(files), folder
+
+
+def test_every_table_that_the_recipes_name_exists():
     for file, table in (("projection/plan.py", "SOLVERS"), ("sets/membership.py", "ULPS"), ("nn/choice.py", "choose")):
         assert re.search(rf"\b{table}\b", (ROOT / "src/rayhull" / file).read_text(encoding="utf-8")), table
     for file, table in (("benchmarks/__main__.py", "ALL"), ("tests/test_pins_projection.py", "CLOSED")):
