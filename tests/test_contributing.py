@@ -10,11 +10,14 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 import rayhull as rh
 from experiments import cli, studies
 from experiments.report.pages import Section
 from experiments.settings import option
+from rayhull.nn import choice
+from rayhull.nn.approach import Step
 from rayhull.projection import plan
 from rayhull.projection.certificate import certified
 from rayhull.projection.problem import Problem, Solution, Solver
@@ -48,6 +51,35 @@ def test_a_solver_is_a_class_with_two_methods_and_a_wrong_one_is_caught(monkeypa
     assert info.solvers == ("one row",)
     assert info.fallback.tolist() == [wrong > 0, wrong > 0]  # the certificate sends what is wrong to another solver
     assert np.allclose(z, [[0, 0], [-1, 0]], atol=1e-9)
+
+
+class Halfway(Step):
+    """Half of the way back to the base point."""
+
+    def forward(self, y, base, sides):
+        return 0.5 * y
+
+
+def halfway(P, options):
+    return dataclasses.replace(
+        choice.shrink(P, options, "asked for"), method="halfway", approach=(Halfway(options.factory),)
+    )
+
+
+def test_a_map_is_a_step_and_a_line_where_ways_are_chosen(monkeypatch):
+    monkeypatch.setitem(choice.METHODS, "halfway", halfway)
+    P, u = rh.Polyhedron([[1, 2], [-1, 1]], [3, 1], lower=-1), torch.tensor([[0.2, 0.1], [8e5, 1e6]])
+    layer, plain = rh.MapInto(P, method="halfway"), rh.MapInto(P, method="shrink")
+    assert "halfway" in layer.describe()
+    assert P.contains(layer(u)).all()  # the shrink comes after it, and the map is hard
+    base = plain(torch.zeros(2))
+    assert torch.allclose(layer(u[0]) - base, (plain(u[0]) - base) / 2)
+
+
+def test_every_ready_made_set_stands_in_the_zoo():
+    zoo = (ROOT / "tests" / "zoo.py").read_text(encoding="utf-8")
+    made = rh._HOME["sets.ready_made"] + rh._HOME["sets.applied"]
+    assert [name for name in made if f"rh.{name}(" not in zoo] == []
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,7 +67,8 @@ def test_a_set_survives_pickle_and_deepcopy(P):
 
 
 def test_repr_and_describe_are_readable(P):
-    assert repr(P).startswith(f"Polyhedron(shape={P.shape}")
+    named = P.coordinate_names is not None and "[" not in P.coordinates[0]
+    assert repr(P).startswith(f"Polyhedron({', '.join(P.coordinates) if named else f'shape={P.shape}'}: ")
     assert "blocks" in P.describe()
 
 

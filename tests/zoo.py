@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -67,6 +68,11 @@ READY_MADE: dict[str, Callable[[], rh.Polyhedron]] = {
     "windows": lambda: rh.windows((8, 8), 4, 2),
     "window signs": lambda: rh.windows(9, 3, signs=[1, -1, 1]) & rh.box(-1, 1),
     "halfspaces": lambda: rh.halfspaces([[1, -2, 0], [0, 1, -1]]),
+    "capped simplex": lambda: rh.capped_simplex(4, Fraction(1, 2), groups={"two": ([0, 1], Fraction(3, 5))}),
+    "quantiles": lambda: rh.quantiles([0.1, 0.5, 0.9]),
+    "conserves": lambda: rh.conserves((4, 4), (2, 2), means=[[1, 2], [3, 4]]) & rh.box(0, 8),
+    "reconciled": lambda: rh.reconciled([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    "corridor": lambda: rh.corridor([[0, 0], [1, 0], [1, 1]], width=0.25),
 }
 
 GENERAL: dict[str, Callable[[], rh.Polyhedron]] = {
