@@ -34,7 +34,7 @@ SUFFIX = {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
 # What each library is made of. Exact arithmetic and strict layers are compiled as written; the projection's sums may be
 # reordered, which is what lets them use vector registers. Infinities stay: a bound may be one.
 PARTS = {"conversion": ["conversion"], "operators": ["projection", "operators"]}
-COMMON = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra"]
+COMMON = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-psabi"]
 REORDERED = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math", "-ffp-contract=fast"]
 FLAGS = {"conversion": ["-ffp-contract=off"], "projection": REORDERED, "operators": ["-ffp-contract=off"]}
 STABLE_ABI = "-DTORCH_TARGET_VERSION=0x020a000000000000"  # torch 2.10

@@ -78,13 +78,20 @@ struct PlaceTensors {
     STD_TORCH_CHECK(!scale_ || scale.numel() == index.numel(), "rayhull: one scale for each coordinate of a block");
     check_indices(index, x.size(1));
     places = {x.size(1), index.size(0), index.size(1), read<int32_t>(index), scale_ ? read<double>(scale) : nullptr,
-              x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), is_whole()};
+              scale_ && is_mirrored(), x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), is_whole()};
   }
 
   int64_t samples() const { return x.size(0); }
   int64_t blocks() const { return x.size(0) * places.count; }
 
  private:
+  bool is_mirrored() const {
+    bool mirrored = true;
+    const double* factor = read<double>(scale);
+    for (int64_t j = 0; j < scale.numel(); j++) mirrored &= (factor[j] == 1.0) | (factor[j] == -1.0);
+    return mirrored;
+  }
+
   bool is_whole() const {
     bool whole = index.numel() == x.size(1);
     const int32_t* at = read<int32_t>(index);

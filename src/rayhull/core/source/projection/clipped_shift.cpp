@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "lanes.hpp"
 #include "tolerances.hpp"
 
 namespace rayhull {
@@ -23,10 +24,13 @@ struct Root {
   int64_t steps = 0;
 };
 
-// One block of one sample. The loops are sums, selections and stores, so that they use vector registers.
+// One block of one sample. Arrays are as long as a multiple of the lanes; what is beyond the block has a = 0, v = 0.
 class Block {
  public:
-  Block(int64_t size, const double* a) : size_(size), a_(a), v_(size), z_(size) {
+  Block(int64_t size, const double* a)
+      : size_(size), padded_((size + 2 * WIDTH - 1) / (2 * WIDTH) * (2 * WIDTH)), a_(padded_), low_(padded_),
+        high_(padded_), v_(padded_), z_(padded_) {
+    std::copy(a, a + size, a_.begin());
     for (int64_t j = 0; j < size; j++) reach_ += std::abs(a[j]);
   }
 
@@ -34,13 +38,25 @@ class Block {
   double* point() { return v_.data(); }
   const double* answer() const { return z_.data(); }
 
-  Root solve(const double* lower, const double* upper, double c, bool equality) {
-    low_ = lower, high_ = upper, c_ = c, equality_ = equality;
+  void set_bounds(const double* lower, const double* upper) {
+    std::copy(lower, lower + size_, low_.begin());
+    std::copy(upper, upper + size_, high_.begin());
+    crossed_ = is_crossed(lower, upper, size_);
+  }
+
+  Root solve(double c, bool equality) {
+    c_ = c, equality_ = equality;
     const double excess = clip() - c;
     if (std::isnan(excess)) return {0.0, INFINITE, 0};
     return excess > 0.0 || (equality && excess < 0.0) ? root(excess) : Root{};
   }
 
+  int64_t status(const Root& root) const {
+    if (crossed_) return EMPTY;
+    return root.residual <= TOLERANCE ? SOLVED : (is_out_of_reach() ? EMPTY : UNSOLVED);
+  }
+
+ private:
   // Do the bounds alone keep a z away from c?
   bool is_out_of_reach() const {
     double least = 0.0, most = 0.0;
@@ -53,43 +69,52 @@ class Block {
     return least > c_ + slack || (equality_ && most < c_ - slack);
   }
 
- private:
   // z = clip(v); returns a z.
   double clip() {
-    const double *a = a_, *low = low_, *high = high_, *v = v_.data();
-    double *z = z_.data(), total = 0.0;
-    for (int64_t j = 0; j < size_; j++) {
-      z[j] = std::min(std::max(v[j], low[j]), high[j]);
-      total += a[j] * z[j];
+    Lanes total{}, other{};
+    for (int64_t j = 0; j < padded_; j += 2 * WIDTH) {
+      total += load(&a_[j]) * clip_lanes(j);
+      other += load(&a_[j + WIDTH]) * clip_lanes(j + WIDTH);
     }
-    return total;
+    return sum(total + other);
+  }
+
+  Lanes clip_lanes(int64_t j) {
+    const Lanes z = rayhull::clip(load(&v_[j]), load(&low_[j]), load(&high_[j]));
+    store(&z_[j], z);
+    return z;
   }
 
   // z = clip(v - t a).
   Step shift(double t) {
-    const double *__restrict a = a_, *__restrict low = low_, *__restrict high = high_, *__restrict v = v_.data();
-    double *__restrict z = z_.data(), total = 0.0, slope = 0.0, mass = 0.0;
-    for (int64_t j = 0; j < size_; j++) {
-      const double u = v[j] - t * a[j], inside = std::min(std::max(u, low[j]), high[j]), term = a[j] * inside;
-      z[j] = inside;
-      total += term;
-      mass += std::abs(term);
-      slope += (low[j] < u) & (u < high[j]) ? a[j] * a[j] : 0.0;
-    }
-    return {total, slope, mass};
+    Sums even{}, odd{};
+    for (int64_t j = 0; j < padded_; j += 2 * WIDTH) shift_lanes(j, t, even), shift_lanes(j + WIDTH, t, odd);
+    return {sum(even.total + odd.total), sum(even.slope + odd.slope), sum(even.mass + odd.mass)};
+  }
+
+  struct Sums {
+    Lanes total, slope, mass;
+  };
+
+  void shift_lanes(int64_t j, double t, Sums& sums) {
+    const Lanes a = load(&a_[j]), low = load(&low_[j]), high = load(&high_[j]), u = load(&v_[j]) - t * a;
+    const Lanes z = rayhull::clip(u, low, high), term = a * z;
+    store(&z_[j], z);
+    sums.total += term;
+    sums.mass += magnitude(term);
+    sums.slope += where((low < u) & (u < high), a * a);
   }
 
   // The slope for t just past 0 in the given direction: a coordinate on its bound that moves inwards counts. Images sit
   // on the bounds of their pixels; without this their first Newton step would jump far too wide.
   double first_slope(double direction) const {
-    const double *a = a_, *low = low_, *high = high_, *v = v_.data();
-    double slope = 0.0;
-    for (int64_t j = 0; j < size_; j++) {
-      const double out = direction * a[j] > 0.0 ? high[j] : low[j];  // the bound that it leaves
-      const bool inside = (low[j] < v[j]) & (v[j] < high[j]), leaves = (v[j] == out) & (low[j] < high[j]);
-      slope += inside | leaves ? a[j] * a[j] : 0.0;
+    Lanes slope{};
+    for (int64_t j = 0; j < padded_; j += WIDTH) {
+      const Lanes a = load(&a_[j]), low = load(&low_[j]), high = load(&high_[j]), v = load(&v_[j]);
+      const Lanes out = direction * a > 0.0 ? high : low;  // the bound that it leaves
+      slope += where(((low < v) & (v < high)) | ((v == out) & (low < high)), a * a);
     }
-    return slope;
+    return sum(slope);
   }
 
   // Moves z by a further step where it is free, which meets the row to the rounding of z; returns what is still off, and
@@ -167,27 +192,27 @@ class Block {
     return {t, at.mass < INFINITE ? error : INFINITE, used};
   }
 
-  int64_t size_;
-  const double *a_, *low_ = nullptr, *high_ = nullptr;
+  int64_t size_, padded_;
   double c_ = 0.0, reach_ = 0.0;
-  bool equality_ = false;
-  std::vector<double> v_, z_;
+  bool equality_ = false, crossed_ = false;
+  std::vector<double> a_, low_, high_, v_, z_;
 };
 
 }  // namespace
 
 int64_t clipped_shift(const ShiftProblem& p, double* shifts, const Report& report, int64_t start, int64_t stop) {
   Block block(p.places.size, p.a);
+  const bool shared = p.lower.stride == 0 && p.upper.stride == 0;
+  if (shared) block.set_bounds(p.lower.data, p.upper.data);
   int64_t open = 0;
   for (int64_t s = start * p.places.count; s < stop * p.places.count; s++) {
-    const double *lower = p.lower.of(s), *upper = p.upper.of(s);
+    if (!shared) block.set_bounds(p.lower.of(s), p.upper.of(s));
     p.places.read(s, block.point());
-    const Root root = block.solve(lower, upper, *p.c.of(s), p.equality);
+    const Root root = block.solve(*p.c.of(s), p.equality);
     p.places.write(s, block.answer());
-    const bool crossed = is_crossed(lower, upper, p.places.size), solved = root.residual <= TOLERANCE && !crossed;
     shifts[s] = root.t, report.residual[s] = root.residual, report.steps[s] = root.steps;
-    report.status[s] = solved ? SOLVED : (crossed || block.is_out_of_reach() ? EMPTY : UNSOLVED);
-    open += !solved;
+    report.status[s] = block.status(root);
+    open += report.status[s] != SOLVED;
   }
   return open;
 }

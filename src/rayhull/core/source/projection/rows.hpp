@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "lanes.hpp"
+
 namespace rayhull {
 
 struct Rows {
@@ -16,13 +18,9 @@ struct Rows {
   bool is_dense() const { return columns == nullptr; }
 
   double dot(int64_t i, const double* x) const {
+    if (is_dense()) return rayhull::dot(data + i * d, x, d);
     double total = 0.0;
-    if (is_dense()) {
-      const double* row = data + i * d;
-      for (int64_t j = 0; j < d; j++) total += row[j] * x[j];
-    } else {
-      for (int64_t e = begin[i]; e < begin[i + 1]; e++) total += data[e] * x[columns[e]];
-    }
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++) total += data[e] * x[columns[e]];
     return total;
   }
 

@@ -1,0 +1,45 @@
+// Four doubles at once, by the vector extension of GCC and Clang; narrower registers take them in two halves.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace rayhull {
+
+using Lanes = double __attribute__((vector_size(32)));
+using Mask = int64_t __attribute__((vector_size(32)));  // all bits of a lane, or none
+
+constexpr int64_t WIDTH = 4;
+
+#define RAYHULL_LANES static inline __attribute__((always_inline))
+
+RAYHULL_LANES Lanes load(const double* from) {
+  Lanes v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+RAYHULL_LANES void store(double* to, Lanes v) { std::memcpy(to, &v, sizeof v); }
+RAYHULL_LANES Lanes clip(Lanes v, Lanes low, Lanes high) {
+  const Lanes u = v < low ? low : v;
+  return high < u ? high : u;
+}
+RAYHULL_LANES Lanes where(Mask mask, Lanes v) { return (Lanes)(mask & (Mask)v); }  // else 0
+RAYHULL_LANES Lanes magnitude(Lanes v) { return v < 0.0 ? -v : v; }
+RAYHULL_LANES double sum(Lanes v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+
+#undef RAYHULL_LANES
+
+// a · b. Two sums, because one would wait for itself.
+inline double dot(const double* a, const double* b, int64_t n) {
+  Lanes first{}, second{};
+  int64_t j = 0;
+  for (; j + 2 * WIDTH <= n; j += 2 * WIDTH) {
+    first += load(a + j) * load(b + j);
+    second += load(a + j + WIDTH) * load(b + j + WIDTH);
+  }
+  double total = sum(first + second);
+  for (; j < n; j++) total += a[j] * b[j];
+  return total;
+}
+
+}  // namespace rayhull
