@@ -95,45 +95,74 @@ void Cholesky::tile(const int64_t* left, const int64_t* right, int64_t width) {
   at(left[2], right[0]) = cu, at(left[2], right[1]) = cv, at(left[2], right[2]) = cw;
 }
 
-// In place, inside the envelope, two columns at once where their envelopes allow it.
+// In place. Where no row has an envelope, two rows go together and meet four columns at a time.
 int64_t Cholesky::factorise() {
+  const bool full = std::all_of(first_.begin(), first_.begin() + k_, [](int64_t first) { return first == 0; });
   int64_t dependent = 0;
-  for (int64_t i = 0; i < k_; i++) {
-    double* row = &at(i, 0);
-    const int64_t start = first_[i];
-    for (int64_t j = start; j < i;) {
-      const double *other = &at(j, 0), *next = &at(std::min(j + 1, order_ - 1), 0);
-      double p = row[j];
-      if (j + 1 < i && first_[j] <= start && first_[j + 1] <= start) {
-        double q = row[j + 1];
-        for (int64_t e = start; e < j; e++) p -= row[e] * other[e], q -= row[e] * next[e];
-        p *= inverse_[j];
-        row[j] = p;
-        row[j + 1] = (q - p * next[j]) * inverse_[j + 1];
-        j += 2;
-      } else {
-        for (int64_t e = std::max(start, first_[j]); e < j; e++) p -= row[e] * other[e];
-        row[j] = p * inverse_[j];
-        j++;
-      }
+  for (int64_t i = 0; i < k_; i += full ? 2 : 1) {
+    if (full) {
+      const int64_t next = std::min(i + 1, k_ - 1);
+      eliminate_two(i, next);
+      if (next > i) dependent += finish_row(i), eliminate(next, i);
+      dependent += finish_row(next);
+    } else {
+      eliminate(i, first_[i]);
+      dependent += finish_row(i);
     }
-    const double diagonal = row[i];
-    double total = diagonal;
-    for (int64_t e = start; e < i; e++) total -= row[e] * row[e];
-    const bool fine = total > TINY * std::max(diagonal, TINY);
-    row[i] = fine ? std::sqrt(total) : DEPENDENT;
-    inverse_[i] = 1.0 / row[i];
-    dependent += !fine;
   }
   return dependent;
+}
+
+// Columns below `i` of rows i and `next` (which may be the same).
+void Cholesky::eliminate_two(int64_t i, int64_t next) {
+  double* rows[2] = {&at(i, 0), &at(next, 0)};
+  int64_t j = 0;
+  for (; j + 4 <= i; j += 4) {
+    const double* columns[4] = {&at(j, 0), &at(j + 1, 0), &at(j + 2, 0), &at(j + 3, 0)};
+    double products[2][4];
+    dot_2x4(rows[0], rows[1], columns, j, products);
+    solve_four(rows[0] + j, products[0], columns, j);
+    if (next > i) solve_four(rows[1] + j, products[1], columns, j);
+  }
+  for (int64_t e = j; e < i; e++) {
+    eliminate_entry(i, e, 0);
+    if (next > i) eliminate_entry(next, e, 0);
+  }
+}
+
+// Four columns of a row, from what their products with the columns before leave. Written out: as two nested loops GCC 12
+// reads entries before they are written (-O3 -fassociative-math).
+void Cholesky::solve_four(double* row, const double* products, const double* const* columns, int64_t j) const {
+  const double *b = columns[1] + j, *c = columns[2] + j, *d = columns[3] + j, *inverse = &inverse_[j];
+  const double x = (row[0] - products[0]) * inverse[0], y = (row[1] - products[1] - x * b[0]) * inverse[1];
+  const double z = (row[2] - products[2] - x * c[0] - y * c[1]) * inverse[2];
+  row[3] = (row[3] - products[3] - x * d[0] - y * d[1] - z * d[2]) * inverse[3];
+  row[0] = x, row[1] = y, row[2] = z;
+}
+
+// Columns `start` to i - 1 of row i.
+void Cholesky::eliminate(int64_t i, int64_t start) {
+  for (int64_t j = start; j < i; j++) eliminate_entry(i, j, std::max(first_[i], first_[j]));
+}
+
+void Cholesky::eliminate_entry(int64_t i, int64_t j, int64_t from) {
+  at(i, j) = (at(i, j) - dot(&at(i, from), &at(j, from), j - from)) * inverse_[j];
+}
+
+// The pivot of a row; returns whether it depends on those before it.
+bool Cholesky::finish_row(int64_t i) {
+  double* row = &at(i, 0);
+  const double diagonal = row[i], total = diagonal - dot(row + first_[i], row + first_[i], i - first_[i]);
+  const bool fine = total > TINY * std::max(diagonal, TINY);
+  row[i] = fine ? std::sqrt(total) : DEPENDENT;
+  inverse_[i] = 1.0 / row[i];
+  return !fine;
 }
 
 void Cholesky::solve_lower(double* r) const {
   for (int64_t i = 0; i < k_; i++) {
     const double* row = &L_[i * order_];
-    double total = r[i];
-    for (int64_t e = first_[i]; e < i; e++) total -= row[e] * r[e];
-    r[i] = total / row[i];
+    r[i] = (r[i] - dot(row + first_[i], r + first_[i], i - first_[i])) / row[i];
   }
 }
 

@@ -45,6 +45,11 @@ class Cholesky {
   void gram_dense(const Rows& rows, const int8_t* state);
   void tile(const int64_t* left, const int64_t* right, int64_t width);
   int64_t factorise();
+  void eliminate_two(int64_t i, int64_t next);
+  void solve_four(double* row, const double* products, const double* const* columns, int64_t j) const;
+  void eliminate(int64_t i, int64_t start);
+  void eliminate_entry(int64_t i, int64_t j, int64_t from);
+  bool finish_row(int64_t i);
 
   int64_t order_, d_, k_ = 0;
   std::vector<double> L_, gathered_, buffer_, inverse_;

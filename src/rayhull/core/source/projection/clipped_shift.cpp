@@ -42,6 +42,11 @@ class Block {
     std::copy(lower, lower + size_, low_.begin());
     std::copy(upper, upper + size_, high_.begin());
     crossed_ = is_crossed(lower, upper, size_);
+    least_ = 0.0, widest_ = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      least_ += least_term(j);
+      widest_ = std::max(widest_, most_term(j) - least_term(j));
+    }
   }
 
   Root solve(double c, bool equality) {
@@ -59,14 +64,28 @@ class Block {
  private:
   // Do the bounds alone keep a z away from c?
   bool is_out_of_reach() const {
-    double least = 0.0, most = 0.0;
-    for (int64_t j = 0; j < size_; j++) {
-      if (a_[j] == 0.0) continue;
-      least += a_[j] * (a_[j] > 0.0 ? low_[j] : high_[j]);
-      most += a_[j] * (a_[j] > 0.0 ? high_[j] : low_[j]);
-    }
+    double most = 0.0;
+    for (int64_t j = 0; j < size_; j++) most += most_term(j);
     const double slack = 1e-12 * (1e-3 + std::abs(c_));
-    return least > c_ + slack || (equality_ && most < c_ - slack);
+    return least_ > c_ + slack || (equality_ && most < c_ - slack);
+  }
+
+  // The bounds of a[j] z[j].
+  double least_term(int64_t j) const { return a_[j] == 0.0 ? 0.0 : a_[j] * (a_[j] > 0.0 ? low_[j] : high_[j]); }
+  double most_term(int64_t j) const { return a_[j] == 0.0 ? 0.0 : a_[j] * (a_[j] > 0.0 ? high_[j] : low_[j]); }
+
+  // A shift that is surely too small, or 0: while one coordinate alone, with all others at their least, exceeds c. In a
+  // large simplex few coordinates stay positive, and Newton steps from here find them in two or three instead of eight.
+  double first_shift() const {
+    const double rest = c_ - least_;  // what a coordinate may add to its least
+    if (!(rest <= widest_)) return 0.0;
+    double t = 0.0;
+    for (int64_t j = 0; j < size_; j++) {
+      const double least = least_term(j), goal = rest + least;
+      const double alone = (a_[j] * v_[j] - goal) / (a_[j] * a_[j]);
+      if (rest <= most_term(j) - least && alone > t) t = alone;
+    }
+    return t;
   }
 
   // z = clip(v); returns a z.
@@ -138,7 +157,8 @@ class Block {
     Root all;
     for (int round = 0; round < ROUNDS; round++) {
       double rounding = 0.0;
-      const Root some = newton(equality_ ? -INFINITE : -all.t, excess, rounding);
+      const double start = round == 0 && excess > 0.0 ? first_shift() : 0.0;
+      const Root some = newton(start, equality_ ? -INFINITE : -all.t, excess, rounding);
       all = {all.t + some.t, some.residual, all.steps + some.steps};
       if (std::abs(excess) <= rounding) break;
       for (int64_t j = 0; j < size_; j++) v_[j] -= some.t * a_[j];
@@ -151,14 +171,14 @@ class Block {
     return all;
   }
 
-  // Newton steps from t = 0, halved or stretched where they leave the bracket; t >= least. `excess` becomes what the row
-  // is off, `rounding` what it may be.
-  Root newton(double least, double& excess, double& rounding) {
-    double left = least, right = INFINITE, t = 0.0, stride = 0.0;
-    Step at{0.0, first_slope(excess > 0.0 ? 1.0 : -1.0), 0.0};
+  // Newton steps from t = start, halved or stretched where they leave the bracket; t >= least. `excess` becomes what the
+  // row is off, `rounding` what it may be.
+  Root newton(double start, double least, double& excess, double& rounding) {
+    double left = least, right = INFINITE, t = 0.0, stride = 0.0, next = start;
+    Step at{0.0, start > 0.0 ? 0.0 : first_slope(excess > 0.0 ? 1.0 : -1.0), 0.0};
     for (int64_t used = 1;; used++) {
       (excess > 0.0 ? left : right) = t;
-      double next = at.slope > 0.0 ? t + excess / at.slope : INFINITE;
+      if (used > 1 || !(start > 0.0)) next = at.slope > 0.0 ? t + excess / at.slope : INFINITE;
       if (!(left < next && next < right)) next = without_slope(left, right, t, excess, stride);
       const double moved = std::abs(next - t);
       t = next;
@@ -193,7 +213,7 @@ class Block {
   }
 
   int64_t size_, padded_;
-  double c_ = 0.0, reach_ = 0.0;
+  double c_ = 0.0, reach_ = 0.0, least_ = 0.0, widest_ = 0.0;
   bool equality_ = false, crossed_ = false;
   std::vector<double> a_, low_, high_, v_, z_;
 };
