@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import ConstantLR, LRScheduler, OneCycleLR
 
 import rayhull as rh
 from benchmarks.field_control import episode_violation
@@ -63,8 +64,7 @@ def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: f
     network = Network(problem, METHODS[method](HIDDEN, problem)).train()
     x = problem.splits["train"]
     optimizer = torch.optim.Adam(network.parameters(), rate, fused=True)
-    steps = recipe.epochs * -(-len(x) // recipe.batch)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps + 1, pct_start=RISE)
+    schedule = _schedule(optimizer, recipe, rate, recipe.epochs * -(-len(x) // recipe.batch))
     begin = time.process_time()
     for epoch in range(recipe.epochs):
         if isinstance(network.head, Head):
@@ -73,9 +73,15 @@ def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: f
             optimizer.zero_grad()
             training_loss(problem, network, x[batch]).backward()
             optimizer.step()
-            if recipe.rate is None:
-                cycle.step()
+            schedule.step()
     return network.eval(), time.process_time() - begin
+
+
+def _schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, rate: float, steps: int) -> LRScheduler:
+    """A constant rate where one is published; else one that rises and falls."""
+    if recipe.rate is not None:
+        return ConstantLR(optimizer, factor=1.0)
+    return OneCycleLR(optimizer, rate, total_steps=steps + 1, pct_start=RISE)
 
 
 def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:

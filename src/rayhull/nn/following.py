@@ -79,7 +79,8 @@ class Following(Constants):
         certified = _certified(slack, local.of.moving, size)
         free = combined(local.of.null, c - x0 if kind.points else c)
         y = times(local.of.null, self._approached(free, local.of, slack))
-        scale = _scale(y, slack, size, local, how, strict) if how.shrinking else torch.ones_like(slack[:, 0])
+        closes = how.shrinking and slack.shape[-1] > 0
+        scale = _scale(y, slack, size, local, how, strict) if closes else torch.ones_like(y[:, 0])
         return self._finished(x0 + scale.unsqueeze(-1) * y, x0, certified, local, sides, c, how, strict)
 
     def base(self, sides: Sides, local: Local) -> Tensor:
@@ -93,6 +94,8 @@ class Following(Constants):
 
     def _phase_one(self, local: Local) -> Tensor:
         """Interior points by Newton steps, along the equalities of each sample."""
+        if not local.rhs.shape[-1]:
+            return local.origin
         of, rhs = local.of, local.slack(local.origin)
         rhs = torch.where(of.moving & rhs.isfinite(), rhs / of.norms, torch.full_like(rhs, torch.inf))
         inside = interior_points(of.unit.double(), rhs.double()).point.to(rhs.dtype)
@@ -148,7 +151,8 @@ class Following(Constants):
     def _rescued(self, x: Tensor, lost: Tensor, sides: Sides, c: Tensor, strict: bool) -> Tensor:
         """x with the nearest point in place of the lost samples; refused by their numbers where there is none."""
         which = lost.nonzero().squeeze(-1)
-        names = ", ".join(str(int(i)) for i in which[:8]) + (f" and {len(which) - 8} others" if len(which) > 8 else "")
+        _refuse_nan(sides)
+        names = _listed(which)
         if strict and self.infeasible == "raise":
             raise RayhullError(
                 f"strict=True cannot certify samples {names}: their sets are empty, or too thin for {x.dtype}. Give "
@@ -192,6 +196,20 @@ def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
     """The largest number of the dtype that is not above the bound."""
     near = bound.to(dtype)
     return torch.where(near.double() > bound, torch.nextafter(near, torch.full_like(near, -torch.inf)), near)
+
+
+def _listed(samples: Tensor) -> str:
+    """Their numbers, the first eight."""
+    more = f" and {len(samples) - 8} others" if len(samples) > 8 else ""
+    return ", ".join(str(int(i)) for i in samples[:8]) + more
+
+
+def _refuse_nan(sides: Sides) -> None:
+    """A side that holds NaN is told apart from a set that is empty."""
+    for name in sides.given:
+        bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero().squeeze(-1)
+        if len(bad):
+            raise ValueError(f"{name} must hold numbers, got NaN in samples {_listed(bad)}.")
 
 
 def base_rule_or_none(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]]) -> BaseRule | None:

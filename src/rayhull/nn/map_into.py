@@ -155,6 +155,7 @@ class MapInto(Constants, OfSet):
         sides, how = Sides(b, b_eq, lower, upper, A, A_eq, base), How(c.dtype, self.shrinking, self.smooth)
         if sides.given:
             sides = sides.checked(self.polyhedron)
+            sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
             if not self._constant_base(sides):
                 return self._followed(c, sides, how)
         try:

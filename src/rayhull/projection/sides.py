@@ -44,12 +44,21 @@ class Sides(NamedTuple):
     def checked(self, P: Polyhedron) -> Sides:
         """The same with flat bounds; a shape that does not fit is refused."""
         flat = {}
+        self._refuse_other_types()
         for name, shape in self._shapes(P).items():
             value = getattr(self, name)
             if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
                 raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
             flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
         return Sides(**flat)
+
+    def _refuse_other_types(self) -> None:
+        for name in self.given:
+            value = getattr(self, name)
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"{name} must be a tensor, got {type(value).__name__}: torch.as_tensor makes one of it."
+                )
 
     def _shapes(self, P: Polyhedron) -> dict[str, tuple[int, ...]]:
         """The event shape of each side that is given; rows of the sample may be more or fewer than the stated ones."""

@@ -1,0 +1,176 @@
+"""Every set of the zoo, every side that may vary, every way in that can follow it: each sample inside its own set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import rayhull as rh
+from tests.zoo import ZOO
+
+WAYS = {
+    "shrink": {"method": "shrink"},
+    "approach": {"method": "approach", "approach": 5},
+    "projection": {"method": "projection"},
+    "strict shrink": {"method": "shrink", "strict": True},
+    "strict approach": {"method": "approach", "approach": 5, "strict": True},
+}
+N = 6
+
+
+def varied(P: rh.Polyhedron) -> Iterator[dict[str, Tensor]]:
+    """For each side the set may take: values of N samples around the stated ones, the set's own centre inside."""
+    generator = torch.Generator().manual_seed(0)
+    middle = torch.as_tensor(P.interior_point().ravel())
+
+    def noise(*shape: int) -> Tensor:
+        return torch.rand(N, *shape, generator=generator, dtype=torch.float64)
+
+    A, E = (torch.as_tensor(rows.matrix.toarray()) for rows in (P.inequalities, P.equalities))
+    if len(A):
+        slack = (torch.as_tensor(P.inequalities.rhs) - A @ middle).clamp(0.05, 10)
+        yield {"b": A @ middle + (0.5 + noise(len(A))) * slack}
+        rows = A + 0.1 * (noise(*A.shape) - 0.5)
+        yield {"A": rows, "b": rows @ middle + (0.5 + noise(len(A))) * slack}
+    if len(E):
+        yield {"b_eq": (E @ middle) * (0.95 + 0.1 * noise(len(E)))}
+        rows = E + 0.1 * (noise(*E.shape) - 0.5)
+        yield {"A_eq": rows, "b_eq": rows @ middle}
+    above = (torch.as_tensor(P.upper_bounds) - middle).clamp(0.2, 3)
+    below = (middle - torch.as_tensor(P.lower_bounds)).clamp(0.2, 3)
+    upper, lower = (
+        (middle + s * (0.5 + noise(P.dim)) * room).reshape(N, *P.shape) for s, room in ((1, above), (-1, below))
+    )
+    yield from ({"upper": upper}, {"lower": lower}, {"lower": lower, "upper": upper})
+
+
+def inequalities(P: rh.Polyhedron) -> rh.Polyhedron:
+    """The set without its equalities, which no float meets exactly."""
+    A, b = (P.A, P.b) if len(P.inequalities) else (None, None)
+    return rh.Polyhedron(A, b, lower=P.lower, upper=P.upper, shape=P.shape)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ZOO)
+def test_every_sample_is_inside_its_own_set(name: str, way: str) -> None:
+    torch.manual_seed(0)
+    P, options = ZOO[name](), WAYS[way]
+    if name == "implicit equality" and "strict" in options:
+        with pytest.raises(rh.RayhullError, match="State them as equalities"):
+            rh.Constrained(3, P, **options)
+        return
+    layer = rh.Constrained(3, P, dtype=torch.float64, **options)
+    for sides in varied(P):
+        for scale in (1e-2, 1.0, 1e3):
+            x = layer(scale * torch.randn(N, 3, dtype=torch.float64), **sides)
+            size = max(1.0, float(x.detach().abs().max()))
+            assert bool(P.contains(x, atol=1e-9 * size, **sides).all()), (scale, *sides)
+            if "strict" in options:
+                given = {side: value for side, value in sides.items() if side not in ("A_eq", "b_eq")}
+                assert bool(inequalities(P).contains_exactly(x, **given).all()), (scale, *sides)
+
+
+# -- samples of every kind in one batch --------------------------------------------------------------------------------
+
+# Rows x <= b0, -x <= b1, y <= b2, -y <= b3 and x + y <= b4.
+MIXED = {
+    "ordinary": [1.0, 1.0, 1.0, 1.0, 1.0],
+    "empty": [1.0, -2.0, 1.0, 1.0, 9.0],
+    "a line": [1.0, -1.0, 1.0, 1.0, 9.0],
+    "a point": [1.0, -1.0, 2.0, -2.0, 9.0],
+    "thin": [1.0, -1.0 + 1e-7, 1.0, 1.0, 9.0],
+    "unbounded": [torch.inf, 0.0, torch.inf, 0.0, torch.inf],
+    "far": [1001.0, -1000.0, 501.0, -500.0, 9999.0],
+}
+CROSS = rh.Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], 1)
+FEASIBLE = torch.tensor([name != "empty" for name in MIXED])
+
+
+def mixed(way: str, infeasible: str) -> tuple[Tensor, Tensor]:
+    """Points for the mixed batch, and its right-hand sides."""
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, CROSS, infeasible=infeasible, dtype=torch.float64, **WAYS[way])
+    b = torch.tensor(list(MIXED.values()), dtype=torch.float64)
+    return layer(10 * torch.randn(len(b), 3, dtype=torch.float64), b=b), b
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach"])
+def test_one_empty_sample_spoils_no_other(way: str) -> None:
+    x, b = mixed(way, "nan")
+    inside = CROSS.contains(x, b=b, atol=1e-6)
+    solid = torch.tensor([name not in ("empty", "a line", "a point") for name in MIXED])
+    assert bool(inside[solid].all())
+    assert x[~FEASIBLE].isnan().all()
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+def test_flat_samples_go_to_the_nearest_point_and_empty_ones_to_the_least_violation(way: str) -> None:
+    x, b = mixed(way, "least")
+    assert bool(x.isfinite().all())
+    assert bool(CROSS.contains(x[FEASIBLE], b=b[FEASIBLE], atol=1e-6).all())
+    assert float(CROSS.violation(x[1:2], b=b[1:2])) == pytest.approx(0.5, abs=1e-3)  # 2 <= x <= 1 missed by half each
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach"])
+def test_an_empty_sample_is_refused_unless_asked_otherwise(way: str) -> None:
+    with pytest.raises(rh.EmptySetError, match="among samples"):
+        mixed(way, "raise")
+
+
+@pytest.mark.parametrize("way", ["strict shrink", "strict approach"])
+def test_strict_proves_a_sample_or_gives_nan(way: str) -> None:
+    x, b = mixed(way, "nan")
+    proven = ~x.isnan().any(-1)
+    assert proven.tolist() == [name not in ("empty", "a line", "a point") for name in MIXED]
+    assert bool(CROSS.contains_exactly(x[proven], b=b[proven]).all())
+    with pytest.raises(rh.RayhullError, match="strict=True cannot certify samples 1, 2, 3:"):
+        mixed(way, "raise")
+
+
+# -- batches and bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("side", ["b", "A", "upper"])
+def test_batches_of_none_one_and_many(way: str, side: str) -> None:
+    layer = rh.Constrained(3, CROSS, dtype=torch.float64, **WAYS[way])
+    value = {"b": torch.full((5,), 2.0), "A": 2 * torch.as_tensor(CROSS.A), "upper": torch.full((2,), 0.5)}[side]
+    sides = {side: value.double()}
+    h = torch.randn(4, 3, dtype=torch.float64)
+    together = layer(h, **sides)
+    assert torch.allclose(layer(h[:1], **sides), together[:1], atol=1e-12)
+    assert torch.allclose(layer(h[0], **sides), together[0], atol=1e-12)
+    assert layer(h[:0], **sides).shape == (0, 2)
+    assert layer(h[:0], **{side: value.double().expand(0, *value.shape)}).shape == (0, 2)
+
+
+def test_a_hundred_thousand_samples() -> None:
+    n = 100_000
+    layer = rh.Constrained(3, CROSS, method="approach", approach=5, strict=True)
+    b = 0.5 + torch.rand(n, 5)
+    x = layer(10 * torch.randn(n, 3), b=b)
+    assert bool((CROSS.violation(x.double(), b=b.double()) <= 0).all())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("sides", "error", "message"),
+    [
+        ({"b": torch.ones(4, 3)}, ValueError, r"b must have shape \(\*, 5\), got \(4, 3\)"),
+        ({"b": torch.ones(3, 5)}, ValueError, r"do not broadcast: points \(4,\), b \(3,\)"),
+        ({"A": torch.ones(4, 5)}, ValueError, r"A must have shape \(\*, 5, 2\), got \(4, 5\)"),
+        ({"A": torch.ones(3, 5, 2)}, ValueError, r"do not broadcast: points \(4,\), A \(3,\)"),
+        ({"b_eq": torch.ones(4, 1)}, ValueError, r"b_eq must have shape \(\*, 0\), got \(4, 1\)"),
+        ({"upper": torch.ones(4, 3)}, ValueError, r"upper must have shape \(\*, 2\), got \(4, 3\)"),
+        ({"b": 1.0}, TypeError, "b must be a tensor, got float"),
+        ({"b": torch.tensor([[1.0] * 5, [1.0] * 4 + [torch.nan]] * 2)}, ValueError, "b must hold numbers, got NaN"),
+        ({"A": torch.full((4, 5, 2), torch.nan)}, ValueError, "A must hold numbers, got NaN"),
+    ],
+)
+def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Exception], message: str) -> None:
+    layer = rh.Constrained(3, CROSS, dtype=torch.float64, **WAYS[way])
+    with pytest.raises(error, match=message):
+        layer(torch.randn(4, 3, dtype=torch.float64), **sides)
