@@ -75,62 +75,66 @@ def test_every_sample_is_inside_its_own_set(name: str, way: str) -> None:
 
 # -- samples of every kind in one batch --------------------------------------------------------------------------------
 
-# Rows x <= b0, -x <= b1, y <= b2, -y <= b3 and x + y <= b4.
-MIXED = {
-    "ordinary": [1.0, 1.0, 1.0, 1.0, 1.0],
-    "empty": [1.0, -2.0, 1.0, 1.0, 9.0],
-    "a line": [1.0, -1.0, 1.0, 1.0, 9.0],
-    "a point": [1.0, -1.0, 2.0, -2.0, 9.0],
-    "thin": [1.0, -1.0 + 1e-7, 1.0, 1.0, 9.0],
-    "unbounded": [torch.inf, 0.0, torch.inf, 0.0, torch.inf],
-    "far": [1001.0, -1000.0, 501.0, -500.0, 9999.0],
+CORNER = rh.Polyhedron([[1, 1]], 1, lower=-1, upper=1)  # x + y <= b in a box, all of it of the sample
+MIXED: dict[str, tuple[float, list[float], list[float]]] = {
+    "ordinary": (1.0, [-1, -1], [1, 1]),
+    "empty": (9.0, [2, -1], [1, 1]),
+    "a line": (9.0, [1, -1], [1, 1]),
+    "a point": (9.0, [1, 2], [1, 2]),
+    "thin": (9.0, [1 - 1e-7, -1], [1, 1]),
+    "unbounded": (1.0, [-torch.inf, -torch.inf], [0, 0]),
+    "far": (9999.0, [1000, 500], [1001, 501]),
 }
-CROSS = rh.Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], 1)
 FEASIBLE = torch.tensor([name != "empty" for name in MIXED])
+SOLID = torch.tensor([name not in ("empty", "a line", "a point") for name in MIXED])
 
 
-def mixed(way: str, infeasible: str) -> tuple[Tensor, Tensor]:
-    """Points for the mixed batch, and its right-hand sides."""
+def mixed(way: str, infeasible: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """Points for the mixed batch, and its sides."""
     torch.manual_seed(0)
-    layer = rh.Constrained(3, CROSS, infeasible=infeasible, dtype=torch.float64, **WAYS[way])
-    b = torch.tensor(list(MIXED.values()), dtype=torch.float64)
-    return layer(10 * torch.randn(len(b), 3, dtype=torch.float64), b=b), b
+    layer = rh.Constrained(3, CORNER, infeasible=infeasible, dtype=torch.float64, **WAYS[way])
+    b, lower, upper = (torch.tensor(side, dtype=torch.float64) for side in zip(*MIXED.values(), strict=True))
+    sides = {"b": b[:, None], "lower": lower, "upper": upper}
+    return layer(10 * torch.randn(len(b), 3, dtype=torch.float64), **sides).detach(), sides
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach"])
+def some(sides: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
+    return {name: value[which] for name, value in sides.items()}
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
 def test_one_empty_sample_spoils_no_other(way: str) -> None:
-    x, b = mixed(way, "nan")
-    inside = CROSS.contains(x, b=b, atol=1e-6)
-    solid = torch.tensor([name not in ("empty", "a line", "a point") for name in MIXED])
-    assert bool(inside[solid].all())
+    x, sides = mixed(way, "nan")
+    assert bool(CORNER.contains(x[SOLID], **some(sides, SOLID)).all())
     assert x[~FEASIBLE].isnan().all()
 
 
 @pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
 def test_flat_samples_go_to_the_nearest_point_and_empty_ones_to_the_least_violation(way: str) -> None:
-    x, b = mixed(way, "least")
-    assert bool(x.isfinite().all())
-    assert bool(CROSS.contains(x[FEASIBLE], b=b[FEASIBLE], atol=1e-6).all())
-    assert float(CROSS.violation(x[1:2], b=b[1:2])) == pytest.approx(0.5, abs=1e-3)  # 2 <= x <= 1 missed by half each
+    x, sides = mixed(way, "least")
+    assert bool(CORNER.contains(x[FEASIBLE], **some(sides, FEASIBLE)).all())
+    assert float(CORNER.violation(x[~FEASIBLE], **some(sides, ~FEASIBLE))) == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach"])
+@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
 def test_an_empty_sample_is_refused_unless_asked_otherwise(way: str) -> None:
-    with pytest.raises(rh.EmptySetError, match="among samples"):
+    with pytest.raises(rh.EmptySetError, match="samples? .*1"):
         mixed(way, "raise")
 
 
 @pytest.mark.parametrize("way", ["strict shrink", "strict approach"])
 def test_strict_proves_a_sample_or_gives_nan(way: str) -> None:
-    x, b = mixed(way, "nan")
+    x, sides = mixed(way, "nan")
     proven = ~x.isnan().any(-1)
-    assert proven.tolist() == [name not in ("empty", "a line", "a point") for name in MIXED]
-    assert bool(CROSS.contains_exactly(x[proven], b=b[proven]).all())
+    assert proven.tolist() == SOLID.tolist()
+    assert bool(CORNER.contains_exactly(x[proven], **some(sides, proven)).all())
     with pytest.raises(rh.RayhullError, match="strict=True cannot certify samples 1, 2, 3:"):
         mixed(way, "raise")
 
 
 # -- batches and bad input ---------------------------------------------------------------------------------------------
+
+CROSS = rh.Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], 1)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -174,3 +178,21 @@ def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Ex
     layer = rh.Constrained(3, CROSS, dtype=torch.float64, **WAYS[way])
     with pytest.raises(error, match=message):
         layer(torch.randn(4, 3, dtype=torch.float64), **sides)
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach", "strict approach", "projection"])
+@pytest.mark.parametrize("name", ["equalities and bounds", "random floats in a box"])
+def test_gradients_agree_with_finite_differences_for_every_side(name: str, way: str) -> None:
+    torch.manual_seed(1)
+    P = ZOO[name]()
+    layer, h = rh.Constrained(3, P, dtype=torch.float64, **WAYS[way]), torch.randn(2, 3, dtype=torch.float64)
+    for sides in varied(P):
+        own = {side: value[:2].clone().requires_grad_() for side, value in sides.items()}
+
+        def points(*values: Tensor, names: tuple[str, ...] = tuple(own)) -> Tensor:
+            return layer(h, **dict(zip(names, values, strict=True)))
+
+        assert torch.autograd.gradcheck(points, tuple(own.values()), atol=1e-4, rtol=1e-3), tuple(own)

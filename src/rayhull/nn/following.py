@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 STEPS = 40  # dual steps before the shrink: DC3's problem needs them, others stop moving long before
+MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 INFEASIBLE = ("raise", "least", "nan")
 
 
@@ -61,7 +62,7 @@ class Following(Constants):
         if infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.steps, self.infeasible, self.rule_sides = steps, infeasible, None if rule is None else rule.sides
-        self.nearest = Projection(P, infeasible="least" if infeasible == "least" else "raise")
+        self.nearest = Projection(P, infeasible="raise" if infeasible == "raise" else "least")
         self.sets = SampleSets(P, factory)
         if rule is not None:
             self.constant("K", rule.matrix)
@@ -170,6 +171,9 @@ class Following(Constants):
         shape, given = self.nearest.polyhedron.shape, {n: getattr(sides, n) for n in sides.given if n != "base"}
         given |= {name: given[name].reshape(-1, *shape) for name in ("lower", "upper") if name in given}
         near: Tensor = self.nearest(c.reshape(-1, *shape), **given)
+        if self.infeasible == "nan":
+            missed = self.nearest.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.abs().max())
+            near = near.masked_fill(missed.reshape(-1, *[1] * len(shape)), torch.nan)
         return near.flatten(1)
 
 

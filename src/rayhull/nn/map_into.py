@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayhull.errors import EmptySetError
 from rayhull.maps.cone import NonNegative
 from rayhull.maps.simplex import Weights
 from rayhull.maps.strict import finite
@@ -160,7 +161,9 @@ class MapInto(Constants, OfSet):
                 return self._followed(c, sides, how)
         try:
             points = self._points(self._strictly(c) if self.strict else c, sides, how)
-        except NoSlackError:
+        except (NoSlackError, EmptySetError) as error:
+            if isinstance(error, EmptySetError) and self.infeasible == "raise":
+                raise
             return self._followed(c, sides, how)
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
 
