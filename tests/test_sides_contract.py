@@ -183,8 +183,8 @@ def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Ex
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "strict approach", "projection"])
-@pytest.mark.parametrize("name", ["equalities and bounds", "random floats in a box"])
+@pytest.mark.parametrize("way", ["approach", "projection"])
+@pytest.mark.parametrize("name", ["equalities and bounds", "triangle"])
 def test_gradients_agree_with_finite_differences_for_every_side(name: str, way: str) -> None:
     torch.manual_seed(1)
     P = ZOO[name]()

@@ -73,7 +73,6 @@ def _by_points(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -
 
 def step_of(rows: Tensor) -> Tensor:
     """1 / L with L >= ‖G‖₂² (:func:`squared_norm_bound`): steps of this length converge. Shape: (1,) or (n, 1)"""
-    rows = rows.detach()
     if not rows.numel():
         return rows.new_ones(*rows.shape[:-2], 1)
     return squared_norm_bound(rows).clamp_min(torch.finfo(rows.dtype).tiny).reciprocal()
@@ -104,7 +103,7 @@ def squared_norm_bound(rows: Tensor) -> Tensor:
 
 def _frobenius(matrix: Tensor) -> Tensor:
     """‖M‖_F, positive for M = 0 too. Shape: (\\*, m, m) → (\\*, 1, 1)"""
-    return matrix.square().sum((-2, -1), keepdim=True).sqrt().clamp_min(torch.finfo(matrix.dtype).tiny)
+    return matrix.square().sum((-2, -1), keepdim=True).clamp_min(torch.finfo(matrix.dtype).tiny).sqrt()
 
 
 def onto_independent_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:

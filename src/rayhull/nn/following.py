@@ -17,7 +17,7 @@ from rayhull.maps.strict import gamma, roundoff
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
-from rayhull.nn.sample_sets import Local, Rows, SampleSets
+from rayhull.nn.sample_sets import LARGE, Local, Rows, SampleSets
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
@@ -98,7 +98,7 @@ class Following(Constants):
         if not local.rhs.shape[-1]:
             return local.origin
         of, rhs = local.of, local.slack(local.origin)
-        rhs = torch.where(of.moving & rhs.isfinite(), rhs / of.norms, torch.full_like(rhs, torch.inf))
+        rhs = torch.where(of.moving, rhs / of.norms, torch.full_like(rhs, LARGE))
         inside = interior_points(of.unit.double(), rhs.double()).point.to(rhs.dtype)
         return local.origin + times(of.null, inside)
 

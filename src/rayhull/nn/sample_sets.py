@@ -16,6 +16,7 @@ from rayhull.projection.sides import Sides
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+LARGE = 1e30  # slack of a bound that is not stated
 STILL = 1e-9  # a row whose part along the equalities is a smaller share of it does not move
 
 
@@ -51,8 +52,8 @@ class Local(NamedTuple):
         return self.of.rows
 
     def slack(self, x: Tensor) -> Tensor:
-        """c - a·x. Shape: (n, d) → (n, M)"""
-        return self.rhs - times(self.rows, x)
+        """c - a·x, large where a bound is not stated (infinity times a derivative of 0 is NaN). Shape: (n, M)"""
+        return (self.rhs - times(self.rows, x)).clamp_max(LARGE)
 
     def sizes(self, x: Tensor) -> Tensor:
         """|a|·|x| + |c|, what rounding is relative to; no derivative. Shape: (n, d) → (n, M)"""
@@ -138,6 +139,19 @@ class SampleSets(Constants):
         if sides.A_eq is None:
             e = torch.cat([b_eq.index_select(-1, self.stated_equalities), self.fixed.expand(n, -1)], -1)
             return self.null, e @ self.pinv.mT
-        m, (q, r) = sides.A_eq.shape[-2], torch.linalg.qr(sides.A_eq.mT, mode="complete")  # (n, d, d), (n, d, m)
+        E = sides.A_eq
+        m, (q, r) = E.shape[-2], torch.linalg.qr(E.detach().mT, mode="complete")  # (n, d, d), (n, d, m)
         y = torch.linalg.solve_triangular(r[..., :m, :].mT, b_eq.unsqueeze(-1), upper=False)
-        return q[..., m:], (q[..., :m] @ y).squeeze(-1)
+        null, origin = q[..., m:], (q[..., :m] @ y).squeeze(-1)
+        return _differentiable(E, b_eq, null, origin) if E.requires_grad else (null, origin)
+
+
+def _differentiable(E: Tensor, e: Tensor, null: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+    """The same values with their derivatives in E: torch has none of a complete QR decomposition.
+
+    N moves by -E⁺ dE N, which keeps it orthonormal to first order: first derivatives are right, second ones are not.
+    """
+    factor, _ = torch.linalg.cholesky_ex(E @ E.mT)
+    moved = null - E.mT @ torch.cholesky_solve(E @ null, factor)
+    least = (E.mT @ torch.cholesky_solve(e.unsqueeze(-1), factor)).squeeze(-1)
+    return moved + (null - moved).detach(), least + (origin - least).detach()
