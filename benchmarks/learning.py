@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,10 @@ def measure(problem: Problem, method: str, steps: int, seeds: Sequence[int]) -> 
     }
 
 
+def make(name: str) -> Problem:
+    return replace(PROBLEMS[name](), name=name)
+
+
 def load() -> dict[str, Any]:
     return json.loads(PAGE.read_text()) if PAGE.exists() else {"results": {}}
 
@@ -213,7 +217,7 @@ def main() -> None:
         for method in chosen.methods:
             if not chosen.again and method in load()["results"].get(name, {}):
                 continue
-            problem = problem or PROBLEMS[name]()
+            problem = problem or make(name)
             row = measure(problem, method, problem.steps, SEEDS)
             found = load()
             found["results"].setdefault(name, {})[method] = row
@@ -225,7 +229,7 @@ def main() -> None:
 def quick() -> None:
     """A short look that writes nothing."""
     for name in ("quantiles", "polytope", "discount factors"):
-        problem = PROBLEMS[name]()
+        problem = make(name)
         for method in ("auto", "shrink", "free, then project", "HardNet-Aff"):
             report(name, method, measure(problem, method, 200, SEEDS[:1]))
 

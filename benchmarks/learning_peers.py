@@ -18,7 +18,11 @@ from benchmarks.learning_problems import Problem
 
 WIDTH = 64
 Map = Callable[..., Tensor]
-SMALL = 60  # coordinates up to which a peer that solves a quadratic program for each sample takes part
+SMALL = 20  # coordinates up to which a peer that solves a quadratic program for each sample takes part
+PINET = (
+    "polytope",
+    "portfolio",
+)  # the problems on which Pi-net runs: one with rows and bounds, one with an equality too
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +74,17 @@ def ours(**options: object) -> Callable[[Problem], Head]:
 
 
 def after_training(problem: Problem) -> Head:
-    """Train free, project afterwards."""
-    nearest = rh.Projection(problem.P)
-    event = problem.P.shape
+    """Train free of the inequalities, project afterwards. Equalities, which a matrix meets, hold in training too."""
+    nearest, rows = rh.Projection(problem.P), Dense.of(problem.P)
+    inverse = torch.linalg.pinv(rows.E.double()).float()
+
+    def free(y: Tensor, b_eq: Tensor | None = None) -> Tensor:
+        return y - (y @ rows.E.mT - (rows.e if b_eq is None else b_eq)) @ inverse.mT
 
     def project(y: Tensor, **sides: Tensor) -> Tensor:
-        return nearest(y.reshape(-1, *event), **sides).flatten(1)
+        return nearest(free(y, **sides).reshape(-1, *problem.P.shape), **sides).flatten(1)
 
-    return Head(plain_start(problem.P.dim), lambda y, **sides: y, project)
+    return Head(plain_start(problem.P.dim), free, project)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +200,41 @@ def dc3(problem: Problem, steps: int = 10, rate: float = 1e-4) -> Head:
     return Head(plain_start(problem.P.dim - len(E)), into, into, violations)
 
 
+def pinet(problem: Problem, steps: int = 50, sigma: float = 1.0, relaxed: float = 1.7) -> Head:
+    """Pi-net, written from its paper: Douglas-Rachford steps between {A y = b, C y = s} and bounds on (y, s).
+
+    Differentiated through the steps; the affine part holds, what inequalities are broken by falls with the steps.
+    """
+    if problem.name not in PINET:
+        raise NotForThisSet(f"run on {' and '.join(PINET)} only")
+    P, d = problem.P, problem.P.dim
+    C, E = (torch.as_tensor(r.matrix.toarray(), dtype=torch.float32) for r in (P.inequalities, P.equality_rows))
+    affine = torch.cat([torch.cat([E, E.new_zeros(len(E), len(C))], 1), torch.cat([C, -torch.eye(len(C))], 1)])
+    rhs = torch.cat([torch.as_tensor(P.equality_rows.rhs), torch.zeros(len(C))]).float()
+    inverse = torch.linalg.pinv(affine.double()).float()
+    low = torch.cat([torch.as_tensor(P.lower_bounds).float(), torch.full((len(C),), -torch.inf)])
+    high = torch.cat([torch.as_tensor(P.upper_bounds), torch.as_tensor(P.inequalities.rhs)]).float()
+    weight = torch.cat([torch.full((d,), 2 * sigma), torch.zeros(len(C))])
+
+    def onto_affine(s: Tensor) -> Tensor:
+        return s - (s @ affine.mT - rhs) @ inverse.mT
+
+    def into(y: Tensor) -> Tensor:
+        target = torch.nn.functional.pad(y, (0, len(C)))
+        s = torch.cat([y, y @ C.mT], -1)
+        for _ in range(steps):
+            z = onto_affine(s)
+            near = torch.minimum(torch.maximum((2 * z - s + weight * target) / (1 + weight), low), high)
+            s = s + relaxed * (near - z)
+        return onto_affine(s)[:, :d]
+
+    return Head(plain_start(d), into, into)
+
+
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
     "shrink": ours(method="shrink"),
+    "approach": ours(method="approach"),
     "projection": ours(method="projection"),
     "free, then project": after_training,
     "penalty": penalty,
@@ -203,5 +242,6 @@ METHODS: dict[str, Callable[[Problem], Head]] = {
     "HardNet-Aff": hardnet,
     "DC3": dc3,
     "qpth": qpth,
+    "Pi-net": pinet,
 }
-SOFT = ("penalty", "DC3")  # may leave the set
+SOFT = ("penalty", "DC3", "Pi-net")  # may leave the set
