@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.nn import choice
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import GOOD, WIDE, Trial, approach, mapped, shrink
-from rayhull.nn.directions import Options
+from rayhull.nn.directions import Options, inside
 from rayhull.nn.export import to_onnx
 from rayhull.nn.slopes import chain_of_slopes
 from rayhull.sets.interior import base_point
@@ -48,6 +49,7 @@ WAYS = {
         "5",
     ),
     "curve in a box": (lambda: rh.convex(30) & rh.box(0, 1), "projection", "no cheaper way"),
+    "long curve in a box": (lambda: rh.convex(300) & rh.box(0, 1), "projection", "no cheaper way"),
 }
 
 
@@ -60,7 +62,7 @@ def test_auto_takes_the_way_that_learns(name: str) -> None:
     assert found[0].describe() == found[1].describe()
 
 
-@pytest.mark.parametrize("name", [name for name in WAYS if name != "curve in a box"])
+@pytest.mark.parametrize("name", [name for name in WAYS if WAYS[name][1] != "projection"])
 def test_every_way_is_strict_in_onnx_runtime_and_compiles(name: str, tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     P = WAYS[name][0]()
@@ -116,6 +118,20 @@ def test_auto_is_quick() -> None:
     begun = time.process_time()
     rh.MapInto(P)
     assert time.process_time() - begun < 1.5
+
+
+def test_the_base_point_is_found_once_for_all_ways_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(choice, "inside", lambda P, options: calls.append(P) or inside(P, options))
+    into = rh.MapInto(thin())
+    assert "10 round dual steps" in into.describe()
+    assert len(calls) == 1
+
+
+def test_many_bounds_do_not_keep_auto_from_comparing_ways() -> None:
+    rng = np.random.default_rng(0)
+    into = rh.MapInto(rh.Polyhedron(rng.standard_normal((40, 900)) / 30, np.ones(40), lower=-1, upper=1))
+    assert "error over the nearest point's" in into.describe()
 
 
 @pytest.mark.parametrize("steps", [0, 3, 20])

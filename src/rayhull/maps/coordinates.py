@@ -54,10 +54,13 @@ def round_coordinates(
     if diagonal or weighted.shape[1] > DENSE:
         curvature = np.asarray(weighted.power(2).sum(0)).ravel()
         return np.asarray(1 / np.sqrt(curvature + ridge(curvature, size, len(curvature))))
-    basis = np.eye(weighted.shape[1]) if equal is None else scipy.linalg.null_space(equal.T)  # (d, free)
-    curvature, directions = _principal(weighted @ basis)
-    directions = directions @ basis.T  # (free, d)
-    spread = 1 / np.sqrt(curvature + ridge(curvature, size, len(basis)))
+    if equal is None or not equal.shape[1]:
+        curvature, directions = _principal(weighted.toarray())
+    else:
+        basis = scipy.linalg.null_space(equal.T)  # (d, free)
+        curvature, directions = _principal(weighted @ basis)
+        directions = directions @ basis.T  # (free, d)
+    spread = 1 / np.sqrt(curvature + ridge(curvature, size, weighted.shape[1]))
     return np.asarray((directions.T * spread) @ directions)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.errors import BudgetExceededError, RayhullError
+from rayhull.errors import BudgetExceededError
 from rayhull.maps.cone import without
 from rayhull.nn.approach import Clamp, DualSteps, Step
-from rayhull.nn.base_point import coordinates_at, unconstrained
+from rayhull.nn.base_point import View, coordinates_at, unconstrained
 from rayhull.nn.closed_forms import one_row, order, partial_order, shift
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
 POINTS, NOISE, SPREAD = 48, 0.1, 8.0
+FEWEST, NUMBERS = 12, 12_000  # points of a trial: fewer in many coordinates, which average over more numbers each
 GOOD = 1.02  # error amplification up to which a cheaper way takes the place of the nearest point ...
 NEAR = 0.15  # ... if it also leaves at most this share of the way of points far outside
 STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
-ENTRIES = 1_000_000  # of a block's rows as a dense matrix, beyond which nothing is tried
+ENTRIES, COORDINATES = 1_000_000, 4096  # of a block's rows as a dense matrix, beyond which nothing is tried
 FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
 FEW_VERTICES, SMALL = 2, 64  # softmax weights: vertices for each coordinate, and coordinates of a block
 WIDE = Factory(None, torch.float64)
@@ -51,30 +52,47 @@ def has_bounds(P: Polyhedron) -> bool:
     return bool(np.isfinite(P.lower_bounds).any() or np.isfinite(P.upper_bounds).any())
 
 
-def shrink(P: Polyhedron, options: Options, reason: str = "asked for") -> Choice:
+@dataclass(frozen=True, eq=False)
+class Place:
+    """The block seen from its base point, and the matrix of its round coordinates there: found once for all ways."""
+
+    view: View
+    matrix: Array  # (n, n), or the diagonal (n,) of a diagonal one
+
+    @classmethod
+    def of(cls, P: Polyhedron, options: Options) -> Place:
+        view = inside(P, options)
+        return cls(view, coordinates_at(P, view, options.scale))
+
+
+def shrink(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:
     """Round coordinates, bounds clamped, the rest by shrinking towards the base point."""
-    view = inside(P, options)
-    direction = Round(coordinates_at(P, view, options.scale), view.equal, options.factory)
+    place = place or Place.of(P, options)
+    view = place.view
+    direction = Round(place.matrix, view.equal, options.factory)
     clamps = has_bounds(P) and len(P.inequalities) > 0 and not view.equal.shape[1]
     return Choice("shrink", reason, direction, view, (Clamp(P, options.factory),) if clamps else ())
 
 
-def approach(P: Polyhedron, options: Options, reason: str = "asked for", *, round_metric: bool = False) -> Choice:
+def approach(
+    P: Polyhedron,
+    options: Options,
+    reason: str = "asked for",
+    *,
+    place: Place | None = None,
+    round_metric: bool = False,
+) -> Choice:
     """k dual steps towards the nearest point, Euclidean or in round coordinates, then the shrink."""
-    view, steps = inside(P, options), USUAL_STEPS if options.approach is None else options.approach
-    matrix = coordinates_at(P, view, options.scale)
-    if round_metric and matrix.ndim == 1:
-        raise RayhullError(f"round coordinates of {P.dim} coordinates are too many for dual steps: use the plain ones.")
-    direction = Round(matrix, view.equal, options.factory)
-    step: Step = DualSteps(P, view, steps, options.factory, matrix if round_metric else None)
-    return Choice("approach", reason, direction, view, (step,))
+    place, steps = place or Place.of(P, options), USUAL_STEPS if options.approach is None else options.approach
+    direction = Round(place.matrix, place.view.equal, options.factory)
+    step: Step = DualSteps(P, place.view, steps, options.factory, place.matrix if round_metric else None)
+    return Choice("approach", reason, direction, place.view, (step,))
 
 
-def projection(P: Polyhedron, options: Options, reason: str = "asked for") -> Choice:
+def projection(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:
     """The nearest point, from coefficients in the units of the set."""
-    view = inside(P, options)
-    matrix = coordinates_at(P, view, options.scale)
-    return Choice("projection", reason, NearestPoint(P, view.base, matrix, options.factory), None)
+    place = place or Place.of(P, options)
+    return Choice("projection", reason, NearestPoint(P, place.view.base, place.matrix, options.factory), None)
 
 
 def auto(P: Polyhedron, options: Options) -> Choice:
@@ -116,36 +134,41 @@ def _opens(way: Choice) -> bool:
 
 
 def _measured(P: Polyhedron, options: Options) -> Choice:
-    if P.dim * len(P.rows) > ENTRIES:
-        warnings.warn(
-            f"{len(P.rows)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, which "
-            'may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
-            stacklevel=level_of_caller(),
-        )
-        return shrink(P, options, "too many rows to compare ways on")
-    view = inside(P, options)
-    trial = Trial.of(P, view.base, coordinates_at(P, view, options.scale))
-    wide, found = replace(options, factory=WIDE), {}
-    for name, build in candidates().items():
-        into = partial(mapped, P, build(P, wide))
-        found[name] = f"{name} {trial.amplification(into):.2f}, {trial.left(into):.0%}"
-        if trial.amplification(into) <= GOOD and trial.left(into) <= NEAR:
-            figures = "; ".join(found.values())
-            return replace(
-                build(P, options), reason=f"error over the nearest point's, and way left from afar: {figures}"
-            )
-    return projection(P, options, f"no cheaper way is near the nearest point: {'; '.join(found.values())}")
+    """The first way that is near the nearest point on a trial, or the nearest point."""
+    if P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES:
+        return _untried(P, options)
+    place = Place.of(P, options)
+    trial = Trial.of(P, place.view.base, place.matrix)
+    found = []
+    for name, build in candidates(place).items():
+        amplification, left = trial.judge(partial(mapped, P, build(P, replace(options, factory=WIDE))))
+        found.append(f"{name} {amplification:.2f}, {left:.0%}")
+        if amplification <= GOOD and left <= NEAR:
+            reason = f"error over the nearest point's, and way left from afar: {'; '.join(found)}"
+            return replace(build(P, options), reason=reason)
+    return projection(P, options, f"no cheaper way is near the nearest point: {'; '.join(found)}", place=place)
 
 
-def candidates() -> dict[str, Way]:
-    """The ways that are compared, cheapest first."""
+def _untried(P: Polyhedron, options: Options) -> Choice:
+    warnings.warn(
+        f"{len(P.inequalities)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, "
+        'which may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
+        stacklevel=level_of_caller(),
+    )
+    return shrink(P, options, "too many rows to compare ways on")
+
+
+def candidates(place: Place) -> dict[str, Way]:
+    """The ways that are compared, cheapest first; in round coordinates only where their matrix is worked out."""
 
     def steps(k: int, round_metric: bool) -> Way:
-        return lambda P, chosen: approach(P, replace(chosen, approach=k), round_metric=round_metric)
+        return lambda P, chosen: approach(P, replace(chosen, approach=k), place=place, round_metric=round_metric)
 
-    found: dict[str, Way] = {"shrink": shrink}
+    found: dict[str, Way] = {"shrink": partial(shrink, place=place)}
     for k in STEPS:
-        found |= {f"{k} dual steps": steps(k, False), f"{k} round dual steps": steps(k, True)}
+        found[f"{k} dual steps"] = steps(k, False)
+        if place.matrix.ndim == 2:
+            found[f"{k} round dual steps"] = steps(k, True)
     return found
 
 
@@ -161,14 +184,17 @@ class Trial:
     @classmethod
     def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
         """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
-        rng = np.random.default_rng(0)
-        normal = rng.standard_normal((POINTS, P.dim))
+        rng, count = np.random.default_rng(0), min(POINTS, max(FEWEST, NUMBERS // P.dim))
+        normal = rng.standard_normal((count, P.dim))
         free = torch.as_tensor(base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix))
-        points = project(P, free.reshape(-1, *P.shape)).reshape(POINTS, -1)
+        points = project(P, free.reshape(-1, *P.shape)).reshape(count, -1)
         size = float((points - torch.as_tensor(base)).square().mean().sqrt())
         noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
-        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(POINTS, -1)
+        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(count, -1)
         return cls(free, points, noisy, _rms(nearest - points))
+
+    def judge(self, into: Callable[[Tensor], Tensor]) -> tuple[float, float]:
+        return self.amplification(into), self.left(into)
 
     def amplification(self, into: Callable[[Tensor], Tensor]) -> float:
         """The error of a map over that of the nearest point; 1 is as good."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 NEWTON_STEPS = 50
+LARGE, HUGE, FILLED = 100_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
 NEARER = (1.0, 0.1, 0.01)  # shares of the scale by which the nearest point to 0 is approached from inside
 STEPS = 40  # of a random chain, and one more for each coordinate up to 100
 REACH = 10.0  # unbounded directions are followed this many times the set's own size
@@ -82,9 +83,10 @@ def newton(
     A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array, ridge: float, towards: Array | float = 0.0
 ) -> Array:
     """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside."""
+    filled = _filled(A)
     for _ in range(NEWTON_STEPS):
         slack = b - A @ x
-        weighted = sp.csr_array(sp.diags_array(1 / slack) @ A)
+        weighted = sp.csr_array(sp.diags_array(1 / slack) @ A) if filled is None else filled / slack[:, None]
         pull = ridge * (x - towards)
         step = _newton_step(weighted, ridge, pull, E, e - E @ x)
         worst = float((weighted @ step).max(initial=0.0))
@@ -98,13 +100,22 @@ def newton(
     return np.asarray(x)
 
 
-def _newton_step(W: sp.csr_array, ridge: float, pull: Array, E: sp.csr_array, residual: Array) -> Array:
+def _filled(A: sp.csr_array) -> Array | None:
+    """A as a dense matrix where it is large and mostly filled: sparse products then cost a hundred times as much."""
+    size = A.shape[0] * A.shape[1]
+    return A.toarray() if LARGE < size < HUGE and A.nnz > FILLED * size else None
+
+
+def _newton_step(W: sp.csr_array | Array, ridge: float, pull: Array, E: sp.csr_array, residual: Array) -> Array:
     """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W: rows over their slacks."""
-    hessian = W.T @ W + ridge * sp.eye_array(len(pull))
+    gradient = -(W.T @ np.ones(W.shape[0]) + pull)
     try:
-        return _kkt_step(hessian, E, -(W.T @ np.ones(W.shape[0]) + pull), residual)
-    except RuntimeError:  # WᵀW of a thin set is singular in floats; W itself is not
-        return _least_squares_step(W.toarray(), ridge, pull, E.toarray(), residual)
+        if isinstance(W, np.ndarray) and not E.shape[0]:
+            return np.asarray(scipy.linalg.solve(W.T @ W + ridge * np.eye(len(pull)), gradient, assume_a="pos"))
+        return _kkt_step(sp.csr_array(W.T @ W) + ridge * sp.eye_array(len(pull)), E, gradient, residual)
+    except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
+        dense = W if isinstance(W, np.ndarray) else W.toarray()
+        return _least_squares_step(dense, ridge, pull, E.toarray(), residual)
 
 
 def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:
