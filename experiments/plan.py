@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ def demo() -> Iterator[Job]:
         yield from load(name).demo()
 
 
-def reproduce(runs: int = 3) -> Iterator[Job]:
-    """The whole paper: ``runs`` seeds of the learned projection (the paper: 10), and ours beside it."""
+def reproduce(runs: int = 10) -> Iterator[Job]:
+    """The whole paper: ``runs`` seeds of the learned projection, at most three of all else, and ours beside it."""
     for name in NAMES:
         yield from load(name).reproduce(runs)
 
@@ -39,11 +40,25 @@ def run_all(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
     from experiments.running import run_study
 
     left = [one for one in jobs if not (Path(options.out) / one.study / one.name / SUMMARY).exists()]
-    if not options.quiet:
-        total = clock(sum(one.seconds for one in left))
-        print(f"{len(left)} of {len(jobs)} runs to do, about {total} on two idle cores; stop and go on at any time.")
-    for one in left:
+    guess, began = sum(one.seconds for one in left), time.monotonic()
+    say = _silent if options.quiet else print
+    say(f"{len(left)} of {len(jobs)} runs to do, about {clock(guess)} on two idle cores; stop and go on at any time.")
+    done = 0.0
+    for number, one in enumerate(left, start=1):
         options.name = one.name
         if not run_study(one.study, one.settings, options):
             return False
+        done += one.seconds
+        if number < len(left):
+            rest = remaining(time.monotonic() - began, done, guess)
+            say(f"{number} of {len(left)} runs done; about {clock(rest)} left")
     return True
+
+
+def remaining(spent: float, done: float, guess: float) -> float:
+    """Seconds left: what was guessed for the rest, times how much longer than guessed this machine has taken so far."""
+    return (guess - done) * spent / done
+
+
+def _silent(_: str) -> None:
+    pass

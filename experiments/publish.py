@@ -17,7 +17,7 @@ from experiments.report import collected, sections_of
 from experiments.report.groups import Group, name_apart
 from experiments.report.pages import markdown_table
 from experiments.report.style import rendered
-from experiments.report.tables import gap
+from experiments.report.tables import computed, gap
 from experiments.results import explained, read_json, replace, write_json
 from experiments.studies.projection import OPTIMUM
 
@@ -39,15 +39,19 @@ def publish(out: Path, to: Path) -> list[Path]:
 
 def joined(old: Sequence[Group], new: Sequence[Group]) -> list[Group]:
     """Both, the same settings once: the numbers of more finished runs (of the new ones, if as many), new pictures."""
-    kept = {repr(sorted(group.settings.items(), key=str)): group for group in old}
+    kept = {_key(group): group for group in old}
     for group in new:
-        key = repr(sorted(group.settings.items(), key=str))
+        key = _key(group)
         twin = kept.get(key, group)
         group.pictures = group.pictures or twin.pictures
         if twin.finished > group.finished:
             group.numbers = twin.numbers
         kept[key] = group
     return name_apart(list(kept.values()))
+
+
+def _key(group: Group) -> str:
+    return repr((group.note, sorted(group.settings.items(), key=str)))
 
 
 def _write(to: Path, study: str, groups: Sequence[Group]) -> list[Path]:
@@ -120,13 +124,14 @@ def _read_sheet(path: Path) -> np.ndarray | None:
 
 
 def fill(document: Path, published: Path) -> None:
-    """Put each study's table into ``document``, between ``<!-- STUDY -->`` and ``<!-- end -->``."""
-    text = document.read_text(encoding="utf-8")
-    for study, section in sections_of(_known(published)).items():
-        first, last = f"<!-- {study} -->\n", "<!-- end -->"
+    """Put each study's table, and that of what was computed, between ``<!-- STUDY -->`` and ``<!-- end -->``."""
+    text, known = document.read_text(encoding="utf-8"), _known(published)
+    written = {study: section.table for study, section in sections_of(known).items()} | {"computed": computed(known)}
+    for name, table in written.items():
+        first, last = f"<!-- {name} -->\n", "<!-- end -->"
         if first in text:
             head, rest = text.split(first, 1)
-            text = f"{head}{first}{markdown_table(section.table)}\n{last}{rest.split(last, 1)[1]}"
+            text = f"{head}{first}{markdown_table(table)}\n{last}{rest.split(last, 1)[1]}"
     with explained(document.parent):
         replace(document, lambda new: new.write_text(text, encoding="utf-8"))
 

@@ -17,6 +17,7 @@ from experiments.publish import read
 from experiments.report import make
 from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
+from experiments.report.headlines import headlines
 from experiments.settings import as_dict
 from experiments.studies import load
 from experiments.studies.projection import ProjectionSettings
@@ -194,6 +195,42 @@ def test_the_plans_name_every_run_once():
     for jobs in (list(plan.demo()), list(plan.reproduce(2))):
         names = [(job.study, job.name) for job in jobs]
         assert len(names) == len(set(names))
+
+
+def test_the_three_lines_say_gap_share_and_cost(results):
+    optimum = ProjectionSettings(method="optimum", epochs=1)
+    lines = [{"epoch": 1, "val_loss": 0.36, "seconds": 1.0}]
+    write_run(results / "projection" / "optimum" / "seed-0", "projection", optimum, lines, {"violation": 0.0})
+    projection, vae, timing = headlines(collect(results))
+    assert "rayhull.Constrained 2.6 ± 0.2 %" in projection  # 0.3695 over 0.36
+    assert "test-time projection 100.0 %" in vae
+    assert "rayhull.Constrained 1.10x, an OSQP loop 550x" in timing
+
+
+def test_published_results_stand_beside_under_names_of_their_own(results):
+    page = make(results, beside={"vae": collect(results)["vae"]}).read_text()
+    assert "Constrained VAE: published runs of full length" in page
+    assert (results / "figures" / "published-vae-samples.png").exists()
+
+
+def test_a_reproduction_has_the_papers_runs():
+    jobs = list(plan.reproduce())
+    figure_3 = [j.settings for j in jobs if j.study == "projection" and j.settings.schedule == "plateau"]
+    for delay in (25, 0):
+        paper = [s for s in figure_3 if (s.method, s.learning_rate, s.box_delay) == ("paper", 1e-4, delay)]
+        assert [s.seed for s in paper] == list(range(10))
+    rates = [s.learning_rate for s in figure_3 if s.method == "paper" and s.seed == 2 and s.box_delay]
+    assert sorted(rates) == [1e-5, 3e-5, 1e-4, 3e-4, 1e-3]
+    for method in ("unconstrained", "ttp", "paper", "constrained"):
+        assert sum(j.study == "vae" and j.settings.method == method for j in jobs) == 3
+    assert [(j.settings.repeats, j.settings.network_threads) for j in jobs if j.study == "timing"] == [
+        (100, 1),
+        (100, 2),
+    ]
+
+
+def test_the_time_left_follows_the_machine():
+    assert plan.remaining(spent=60, done=30, guess=100) == 140  # twice as slow as guessed
 
 
 def test_a_bar_shows_share_and_note_and_writes_a_line_each_tenth():

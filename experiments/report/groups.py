@@ -86,6 +86,11 @@ class Group:
         return str(self.settings.get("method", self.study))
 
     @property
+    def note(self) -> str:
+        """What sets it apart besides the settings, such as an older version of the code."""
+        return str(self.numbers.get("note", ""))
+
+    @property
     def runs(self) -> int:
         return int(self.numbers.get("runs", 1))
 
@@ -122,7 +127,8 @@ def name_apart(groups: Sequence[Group]) -> list[Group]:
         twins = [other for other in ordered if other.method == group.method]
         apart = [key for key in _NAMED if len({repr(t.settings.get(key)) for t in twins}) > 1]
         told = [key for key in apart if _ONLY.get(key, group.method) == group.method] or apart
-        group.label = ", ".join([full_name(group.method), *(_phrase(key, group.settings[key]) for key in told)])
+        parts = [full_name(group.method), *(_phrase(key, group.settings[key]) for key in told), group.note]
+        group.label = ", ".join(part for part in parts if part)
     return ordered
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.report import paper
 from experiments.report.groups import Group, Spread
+from experiments.studies import NAMES
 
 Table = list[dict[str, str]]
 
@@ -148,6 +149,28 @@ def _small_gap(group: Group) -> str:
     if optimum is None or last is None or optimum.mean < 1e-9:
         return "–"
     return f"{100 * (last.mean / optimum.mean - 1):.2f} %"
+
+
+def computed(studies: Mapping[str, Sequence[Group]]) -> Table:
+    """One row a study: what was computed for it, and for how many hours."""
+    return [
+        {
+            "study": study,
+            "settings": str(len(groups)),
+            "runs": str(sum(group.runs for group in groups)),
+            "longest, epochs": str(max(group.epochs for group in groups) or "–"),
+            "hours": f"{sum(map(_seconds, groups)) / 3600:.1f}",
+        }
+        for study, groups in ((name, studies[name]) for name in NAMES if name in studies)
+    ]
+
+
+def _seconds(group: Group) -> float:
+    """Of all runs together."""
+    cost = group.spread("seconds_an_epoch")
+    if cost is not None:
+        return cost.mean * group.epochs * group.runs
+    return sum(case["seconds"]["mean"] * case["repeats"] for case in group.numbers.get("cases", []))
 
 
 def settings_line(groups: Sequence[Group]) -> str:
