@@ -131,4 +131,4 @@ class DualSteps(Step):
             return self.seen
         rhs = self.rhs if sides.b is None else sides.b[..., self.numbers] / self.norms
         seen = rhs - base @ self.as_stated.mT
-        return torch.nn.functional.pad(seen, (0, self.equalities))
+        return torch.nn.functional.pad(seen, (0, self.equalities)) if self.equalities else seen

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.phase_one import interior_points
-from rayhull.maps.sample_rows import approach_rows, combined, onto_independent_rows, proven, times
+from rayhull.maps.sample_rows import approach_rows, onto_independent_rows, proven, times
 from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.strict import gamma, roundoff
 from rayhull.nn.closing import How
@@ -76,10 +76,9 @@ class Following(Constants):
             return self._on_independent_rows(c, sides, how, strict)
         local = self.sets(sides, len(c))
         x0 = self.base(sides, local)
-        slack, size = local.slack(x0), local.sizes(x0)
+        slack, size = local.slack(x0), local.sizes(x0) if strict or local.of.moving is not None else None
         certified = _certified(slack, local.of.moving, size)
-        free = combined(local.of.null, c - x0 if kind.points else c)
-        y = times(local.of.null, self._approached(free, local.of, slack))
+        y = local.of.out_of(self._approached(local.of.into(c - x0 if kind.points else c), local.of, slack))
         closes = how.shrinking and slack.shape[-1] > 0
         scale = _scale(y, slack, size, local, how, strict) if closes else torch.ones_like(y[:, 0])
         return self._finished(x0 + scale.unsqueeze(-1) * y, x0, certified, local, sides, c, how, strict)
@@ -98,14 +97,15 @@ class Following(Constants):
         if not local.rhs.shape[-1]:
             return local.origin
         of, rhs = local.of, local.slack(local.origin)
-        rhs = torch.where(of.moving, rhs / of.norms, torch.full_like(rhs, LARGE))
-        inside = interior_points(of.unit.double(), rhs.double()).point.to(rhs.dtype)
-        return local.origin + times(of.null, inside)
+        rhs = of.moved(rhs / of.norms(), LARGE)
+        inside = interior_points(of.units().double(), rhs.double()).point.to(rhs.dtype)
+        return local.origin + of.out_of(inside)
 
     def _approached(self, w: Tensor, of: Rows, slack: Tensor) -> Tensor:
         """Dual steps in units of each row; rows that do not move have no part in it."""
-        seen = torch.where(of.moving, slack / of.norms, torch.ones_like(slack))
-        return approach_rows(w, of.unit, seen, self.steps, of.step)
+        if not self.steps:
+            return w
+        return approach_rows(w, of.units(), of.moved(slack / of.norms(), 1.0), self.steps, of.step)
 
     # -- independent rows need no base point -------------------------------------------------------------------------
 
@@ -138,6 +138,8 @@ class Following(Constants):
             out, safe = (self._within(v.to(how.dtype), sides) for v in (x, x0))
             ours, base = (proven(v, local.rows, local.rhs) for v in (out, safe))
             out, certified = torch.where(ours.unsqueeze(-1), out, safe), certified & (ours | base)
+        if not torch.compiler.is_compiling() and bool(certified.all()):
+            return out
         lost = ~certified & c.isfinite().all(-1)
         if torch.compiler.is_compiling() or self.infeasible == "nan" or not bool(lost.any()):
             return torch.where(certified.unsqueeze(-1), out, torch.full_like(out, torch.nan))
@@ -177,22 +179,25 @@ class Following(Constants):
         return near.flatten(1)
 
 
-def _certified(slack: Tensor, moving: Tensor, size: Tensor) -> Tensor:
+def _certified(slack: Tensor, moving: Tensor | None, size: Tensor | None) -> Tensor:
     """Which samples their base point certifies: slack in rows that move, the others not broken. Shape: (n,)"""
+    if moving is None or size is None:
+        return (slack > 0).all(-1)
     unbroken = slack >= -64 * torch.finfo(slack.dtype).eps * size
     return torch.where(moving, slack > 0, unbroken).all(-1)
 
 
-def _scale(y: Tensor, slack: Tensor, size: Tensor, local: Local, how: How, strict: bool) -> Tensor:
+def _scale(y: Tensor, slack: Tensor, size: Tensor | None, local: Local, how: How, strict: bool) -> Tensor:
     """The factor of the shrink; under strict with the margins of docs/strict.md, row by row."""
     values = times(local.rows, y)
     if strict:
+        assert size is not None
         steep, u, g = local.rows.detach().abs().sum(-1), roundoff(how.dtype), gamma(y.shape[-1])
         values = values + (g + u) * steep * y.detach().abs().amax(-1, keepdim=True)
         slack = slack - (u + 2 * g) * size - u * torch.finfo(how.dtype).tiny * steep
-    closed = torch.where(slack > 0, torch.zeros_like(slack), torch.full_like(slack, torch.inf))
-    share = torch.where(slack > 0, values / torch.where(slack > 0, slack, torch.ones_like(slack)), closed)
-    gauge = torch.where(local.of.moving, share, torch.zeros_like(share)).amax(-1)
+    inside = slack > 0
+    share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.inf)  # no slack: stay at x0
+    gauge = local.of.moved(share, 0.0).amax(-1)
     return smooth_factor(gauge) if how.smooth else factor(gauge)
 
 

@@ -187,7 +187,9 @@ class NoSlackError(ValueError):
 def positive(slack: Tensor) -> Tensor:
     """The slack; an error, or NaN in a compiled graph, where there is none."""
     outside = ~(slack > 0)
-    if not torch.compiler.is_compiling() and bool(outside.any()):
+    if not torch.compiler.is_compiling():
+        if not bool(outside.any()):
+            return slack
         raise NoSlackError(
             f"{int(outside.sum())} right-hand sides leave no slack at the base point of the set as it was stated: "
             "state the set with its tightest right-hand sides, so that its centre is inside for every sample."

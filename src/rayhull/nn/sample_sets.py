@@ -9,7 +9,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from rayhull.maps.sample_rows import step_of, times
+from rayhull.maps.sample_rows import combined, step_of, times
 from rayhull.nn.constants import Constants, Factory
 from rayhull.projection.sides import Sides
 
@@ -24,20 +24,43 @@ class Rows(NamedTuple):
     """Rows a, and what they are along the equalities: for all samples, or one more dimension (n, ...) in front."""
 
     rows: Tensor  # (M, d)
-    null: Tensor  # N (d, k), orthonormal
-    moving: Tensor  # (M,) whether N changes the row at all
-    norms: Tensor  # (M,) |Nᵀa|, 1 for rows that do not move
-    unit: Tensor  # (M, k) Nᵀa / |Nᵀa|, 0 for rows that do not move
-    step: Tensor | None = None  # of the approach, where it is known beforehand
+    null: Tensor | None  # N (d, k), orthonormal; None without equalities: the identity
+    along: Tensor  # (M, k) Nᵀa
+    lengths: Tensor  # (M,) |Nᵀa|
+    moving: Tensor | None  # (M,) whether N changes the row at all; None: every row moves
+    unit: Tensor | None = None  # (M, k) Nᵀa / |Nᵀa|, where it is known beforehand, and
+    step: Tensor | None = None  # the step of the approach
 
     @staticmethod
-    def of(rows: Tensor, null: Tensor) -> Rows:
-        along = rows @ null
+    def of(rows: Tensor, null: Tensor | None) -> Rows:
+        along = rows if null is None else rows @ null
         lengths = along.norm(dim=-1)
-        moving = lengths > STILL * rows.norm(dim=-1)
-        norms = torch.where(moving, lengths, torch.ones_like(lengths))
-        unit = torch.where(moving.unsqueeze(-1), along / norms.unsqueeze(-1), torch.zeros_like(along))
-        return Rows(rows, null, moving, norms, unit)
+        return Rows(
+            rows, null, along, lengths, lengths > STILL * rows.norm(dim=-1) if null is not None else lengths > 0
+        )
+
+    def norms(self) -> Tensor:
+        """The lengths, 1 for rows that do not move. Shape: (M,)"""
+        return self.lengths if self.moving is None else torch.where(self.moving, self.lengths, 1.0)
+
+    def units(self) -> Tensor:
+        """Rows of unit length, 0 for those that do not move. Shape: (M, k)"""
+        if self.unit is not None:
+            return self.unit
+        unit = self.along / self.norms().unsqueeze(-1)
+        return unit if self.moving is None else torch.where(self.moving.unsqueeze(-1), unit, 0.0)
+
+    def moved(self, value: Tensor, still: float) -> Tensor:
+        """The value of each row, and ``still`` for rows that do not move. Shape: (n, M)"""
+        return value if self.moving is None else torch.where(self.moving, value, still)
+
+    def into(self, x: Tensor) -> Tensor:
+        """Nᵀx. Shape: (n, d) → (n, k)"""
+        return x if self.null is None else combined(self.null, x)
+
+    def out_of(self, w: Tensor) -> Tensor:
+        """N w. Shape: (n, k) → (n, d)"""
+        return w if self.null is None else times(self.null, w)
 
 
 class Local(NamedTuple):
@@ -76,7 +99,8 @@ class SampleSets(Constants):
     null: Tensor
     pinv: Tensor
     rows: Tensor
-    norms: Tensor
+    along: Tensor
+    lengths: Tensor
     unit: Tensor
     step: Tensor
     moves: Tensor
@@ -108,21 +132,32 @@ class SampleSets(Constants):
         unit_rows[np.arange(len(bounds)), bounds % P.dim] = signs
         stated = np.concatenate([P.inequalities.matrix.toarray(), unit_rows])
         made = Rows.of(torch.as_tensor(stated), torch.as_tensor(null))
+        assert made.moving is not None
+        self.all_move = bool(made.moving.all())
         self.index("bounds", bounds)
         self.index("moves", made.moving.numpy())
-        for name in ("rows", "norms", "unit"):
-            self.constant(name, getattr(made, name).numpy())
-        self.constant("step", step_of(made.unit).numpy())
+        for name, value in {"rows": made.rows, "along": made.along, "lengths": made.lengths}.items():
+            self.constant(name, value.numpy())
+        self.constant("unit", made.units().numpy())
+        self.constant("step", step_of(made.units()).numpy())
 
     def forward(self, sides: Sides, n: int) -> Local:
         null, origin = self._hull(sides, n)
         b = (self.b if sides.b is None else sides.b).expand(n, -1)
         if sides.A is None and sides.A_eq is None and sides.lower is None and sides.upper is None:
-            ends = torch.cat([self.upper, -self.lower])[self.bounds]
-            rows = Rows(self.rows, self.null, self.moves, self.norms, self.unit, self.step)
-            return Local(rows, torch.cat([b, ends.expand(n, -1)], -1), origin)
+            return Local(self._stated(null), self._with_stated_bounds(b), origin)
         rows_of_sample, rhs = self._with_bounds(self.A if sides.A is None else sides.A, b, sides)
         return Local(Rows.of(rows_of_sample, null), rhs, origin)
+
+    def _stated(self, null: Tensor | None) -> Rows:
+        moving = None if self.all_move else self.moves
+        return Rows(self.rows, null, self.along, self.lengths, moving, self.unit, self.step)
+
+    def _with_stated_bounds(self, b: Tensor) -> Tensor:
+        if not self.bounded:
+            return b
+        ends = torch.cat([self.upper, -self.lower])[self.bounds]
+        return torch.cat([b, ends.expand(len(b), -1)], -1)
 
     def _with_bounds(self, A: Tensor, b: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """Rows and right-hand sides with every bound below them; infinite ends where none is stated."""
@@ -133,8 +168,10 @@ class SampleSets(Constants):
         high = (self.upper if sides.upper is None else sides.upper).expand(len(b), -1)
         return torch.cat([A, eye, -eye], -2), torch.cat([b, high, -low], -1)
 
-    def _hull(self, sides: Sides, n: int) -> tuple[Tensor, Tensor]:
+    def _hull(self, sides: Sides, n: int) -> tuple[Tensor | None, Tensor]:
         """N and the equalities' solution of least norm."""
+        if not self.equalities and sides.A_eq is None:
+            return None, self.lower.new_zeros(n, len(self.lower))
         b_eq = (self.b_eq if sides.b_eq is None else sides.b_eq).expand(n, -1)
         if sides.A_eq is None:
             e = torch.cat([b_eq.index_select(-1, self.stated_equalities), self.fixed.expand(n, -1)], -1)
