@@ -71,7 +71,7 @@ sanitize: .venv/dev  ## Run the kernels' tests under AddressSanitizer and UBSan
 coverage: .venv/dev  ## Which lines of the kernels their tests run, by gcov
 	$(BIN)/python -m rayhull.core.build --coverage build/coverage
 	RAYHULL_CORE=$(CURDIR)/build/coverage $(BIN)/python -m pytest -p no:cacheprovider $(CORE_TESTS)
-	$(BIN)/python -m rayhull.core.coverage build/coverage
+	$(BIN)/python -m tests.core_coverage build/coverage
 
 test: .venv/dev  ## Run the tests but the slow ones (doctests and README code included)
 	$(BIN)/python -m pytest -n 2 -m "not slow"

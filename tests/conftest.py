@@ -32,3 +32,11 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     elif library.load("conversion") is None or library.load("operators") is None:
         pytest.skip("the core is not compiled")
     return bool(request.param)
+
+
+@pytest.fixture
+def never_in_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What floats cannot decide is refused, as in a block that is too large for fractions."""
+    from rayhull.conversion import block
+
+    monkeypatch.setattr(block, "MOST_EXACT_ENTRIES", 0)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from rayhull.conversion import verification
 from rayhull.conversion.budget import Limits
-from rayhull.conversion.denominator import common_denominator
-from rayhull.conversion.double_description import extreme_rays
+from rayhull.conversion.double_description import extreme_rays, minor_divisor
 from rayhull.core import conversion as core
-from rayhull.core.reference import adjacency, combine
+from rayhull.core.reference import adjacency
+from rayhull.core.reference.double_description import narrowed
 from rayhull.errors import BudgetExceededError, UnverifiedError
 from tests.cones import (
     KNOWN,
@@ -153,8 +153,8 @@ def test_a_hidden_denominator_is_found():
     B = np.array([[3, 7, 1], [2, -5, 11], [13, 4, 6]])
     det = abs(round(np.linalg.det(B)))
     C = np.round(np.random.default_rng(0).integers(-9, 9, (6, 3)) @ np.linalg.inv(B) * det).astype(int) * 1000
-    assert common_denominator(C) % det == 0
-    assert common_denominator(np.array([[1, 2], [3, 4]])) == 1
+    assert minor_divisor(C) % det == 0
+    assert minor_divisor(np.array([[1, 2], [3, 4]])) == 1
 
 
 # Budgets, progress, interruption
@@ -282,5 +282,5 @@ def test_any_size_of_integers_has_the_rays_of_brute_force(seed, size):
 
 
 def test_python_integers_return_to_machine_words_when_they_fit():
-    assert combine.narrowed(np.array([[2**61]], dtype=object)).dtype == np.int64
-    assert combine.narrowed(np.array([[2**62]], dtype=object)).dtype == object
+    assert narrowed(np.array([[2**61]], dtype=object)).dtype == np.int64
+    assert narrowed(np.array([[2**62]], dtype=object)).dtype == object

@@ -87,3 +87,9 @@ GENERAL: dict[str, Callable[[], rh.Polyhedron]] = {
 }
 
 ZOO = READY_MADE | GENERAL
+
+
+def counts(P, **options):
+    """How many vertices, rays and lines a conversion finds."""
+    G = rh.convert(P, cache=False, **options)
+    return len(G.vertices), len(G.rays), len(G.lines)

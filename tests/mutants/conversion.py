@@ -2,7 +2,7 @@
 
 from tests.mutants import Mutant
 
-CONVERSION = ("test_conversion.py",)
+CONVERSION = ("test_conversion.py", "test_conversion_proofs.py", "test_conversion_floats.py")
 MUTANTS = [
     Mutant(
         "conversion/slack_form.py",
@@ -89,7 +89,7 @@ MUTANTS = [
         "a product of long integers is 0 when its last digit is",
     ),
     Mutant(
-        "conversion/inverse.py",
+        "conversion/convert.py",
         "    if top > c + 1e-6 * (typical_size(P) + abs(c)):",
         "    if False:",
         CONVERSION,
@@ -166,9 +166,9 @@ MUTANTS = [
         "an equality that a prime hides is dropped",
     ),
     Mutant(
-        "conversion/inverse.py",
+        "conversion/convert.py",
         "(Q.equality_rows, equal, (1, -1))",
-        "(Q.equality_rows, equal | _integer_rows(P.rows), (1, -1))",
+        "(Q.equality_rows, equal | unequal, (1, -1))",
         CONVERSION,
         "an inequality of the set proves an equality of the hull",
     ),
@@ -225,7 +225,7 @@ MUTANTS = [
         "conversion/block.py",
         "FLOAT_ERROR = 1e-10 ",
         "FLOAT_ERROR = 1e-7 ",
-        ("test_conversion.py::test_nearly_parallel_rows_are_stated_in_any_order",),
+        ("test_conversion_floats.py::test_nearly_parallel_rows_are_stated_in_any_order",),
         "floats may break a row by 1e-8",
     ),
     Mutant(
@@ -236,7 +236,7 @@ MUTANTS = [
         "equalities that differ by rounding make a set empty",
     ),
     Mutant(
-        "conversion/inverse.py",
+        "conversion/generators.py",
         "    return float(2.0 ** np.floor(np.log2(size))) if size else 1.0",
         "    return 1.0",
         CONVERSION,

@@ -14,7 +14,7 @@ MUTANTS = [
         "two more rays may have the zeros of an adjacent pair",
     ),
     Mutant(
-        "core/reference/combine.py",
+        "core/reference/double_description.py",
         "        if bound.max(initial=0.0) >= SAFE:",
         "        if False:",
         (
@@ -24,7 +24,7 @@ MUTANTS = [
         "new rays wrap around",
     ),
     Mutant(
-        "core/reference/combine.py",
+        "core/reference/floats.py",
         "    error = (a + 1 / largest) * E[i] + (b + 1 / largest) * E[j] + 4 * np.finfo(float).eps * (a + b)",
         "    error = 0 * E[i]",
         ("test_double_description_floats.py",),

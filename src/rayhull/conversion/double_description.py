@@ -8,6 +8,7 @@ file prepares the rows and verifies the rays; the rows are taken in :mod:`rayhul
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from rayhull.conversion import verification
 from rayhull.conversion.budget import Limits, Watch
-from rayhull.conversion.denominator import common_denominator
-from rayhull.conversion.row_order import ranks
 from rayhull.core import conversion as core
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.double_description import Cone
 from rayhull.exact.matrices import primitive, sort_rows
-from rayhull.exact.numbers import INT64_SAFE, narrow
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow
+
+WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 
 
 def extreme_rays(
@@ -95,7 +96,7 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
     E = np.zeros(k)
     S: NDArray[Any] = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
     if C.dtype != np.float64:
-        denominator = common_denominator(C)
+        denominator = minor_divisor(C)
         S = S if denominator < INT64_SAFE else S.astype(object)
         S[:, :k] *= denominator
         S = narrow(primitive(S))
@@ -106,3 +107,58 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
     zeros = np.zeros((k, k + n), bool)
     zeros[:, :k] = ~np.eye(k, dtype=bool)
     return Cone(C, S, adjacency.packed(zeros), E, np.arange(n), np.zeros(n, np.int64), k)
+
+
+def ranks(C: NDArray[Any]) -> NDArray[np.int64]:
+    """Place of each row in the order in which they are taken. A bad order costs a factor of a thousand.
+
+    No order wins everywhere. Compared on our cases, as given and with permuted coordinates and rows: rows that leave
+    the first coordinates alone come first, which builds the cone up coordinate by coordinate (isotonic grids,
+    cross-polytopes); among equals those of small size, since rows that others imply tend to be sums of them; then
+    lexicographic order, descending. Taking the row with the fewest pairs instead is as good on grids, but 30 times
+    slower on cross-polytopes and redundant rows.
+
+    >>> ranks(np.array([[1, -1, 0], [0, 2, -1], [0, 40, -30]])).tolist()
+    [2, 0, 1]
+    """
+    if C.dtype == object:  # may be beyond the range of floats
+        octave = np.array([int(s).bit_length() - 1 for s in np.abs(C).sum(axis=1)])
+    else:
+        size = np.abs(C).astype(float).sum(axis=1)
+        octave = np.floor(np.log2(np.where(size > 0, size, 1.0)))
+    order = np.lexsort([*(-C.T[::-1]), octave, *(C.T[::-1] != 0)])
+    out = np.empty(len(C), np.int64)
+    out[order] = np.arange(len(C))
+    return out
+
+
+def minor_divisor(C: NDArray[Any]) -> int:
+    """The greatest common divisor of 2 x 2 minors of C (1 if they are all zero, or C is small).
+
+    Coordinates y = -B x taken from basis rows B make the other rows into rational combinations of y with the
+    denominator D = |det B|. Stated as integer rows C, their slacks C y are all multiples of D at the rays that matter:
+    90 bits on 40 random rows in 12 dimensions, where slack / D and y need 46. So rays are kept as primitive vectors
+    (D y, C y), which any D allows. Modulo D, the matrix D B^-1 has rank 1 (in general), so C has too: D divides its
+    2 x 2 minors.
+
+    >>> import numpy as np
+    >>> B = np.array([[2, 1], [1, 300]])  # det 599
+    >>> minor_divisor(np.array([[300, -1], [-1, 2]]) * 1000)  # (1000 det B) B^-1
+    599000000
+    """
+    n, k = C.shape
+    size = largest(C)
+    if n < 2 or k < 2 or size < WORTHWHILE:
+        return 1
+    if 2 * size * size < INT64_SAFE:
+        minors = C[1:, :-1] * C[0, 1:] - C[1:, 1:] * C[0, :-1]
+        return max(int(np.gcd.reduce(minors, axis=None)), 1)
+    rows = C.astype(object)
+    reference = rows[0]
+    divisor = 0
+    for row in rows[1:]:
+        for j in range(k - 1):
+            divisor = gcd(divisor, row[j] * reference[j + 1] - row[j + 1] * reference[j])
+            if divisor == 1:
+                return 1
+    return max(divisor, 1)

@@ -1,4 +1,7 @@
-"""The set as vertices, rays and lines: conv(vertices) + cone(rays) + span(lines)."""
+"""The set as vertices, rays and lines, conv(vertices) + cone(rays) + span(lines), and the way back to inequalities.
+
+The inequalities that hold on a set form a cone themselves: its rays are the irredundant ones, its lines the equalities.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rayhull.exact.numbers import directions_to_float, to_float
+from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
 from rayhull.sets.rows import Array
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,6 @@ class Generators:
     def to_polyhedron(self, **options: Any) -> Polyhedron:
         """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
         from rayhull.conversion.convert import convert
-        from rayhull.conversion.inverse import hull, polar, unit_of
 
         return hull(convert(polar(self), **options), unit_of(self))
 
@@ -151,3 +151,37 @@ def _quotients(numerators: Array, denominators: Array) -> Array:
         return numerators / denominators[:, None]
     exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
     return np.array(exact, dtype=np.float64).reshape(numerators.shape)
+
+
+def polar(G: Generators) -> Polyhedron:
+    """The cone of the inequalities a·x <= c, as (c / unit, a), that hold on all of G: a·v <= c, a·r <= 0, a·l = 0."""
+    if not len(G.vertices):
+        raise ValueError("generators without a vertex describe the empty set; a cone has the vertex 0.")
+    return Polyhedron(np.concatenate(_stacked(G)), A_eq=_with_zero(G.lines if G.exact is None else G.exact.lines))
+
+
+def _stacked(G: Generators) -> list[Array]:
+    """Rows (-1, v) and (0, r) of the polar cone, scaled to integers where exact."""
+    if G.exact is not None:
+        top = np.concatenate([-G.exact.denominators[:, None], G.exact.numerators], axis=1)
+        return [top, _with_zero(G.exact.rays)]
+    return [np.concatenate([-np.ones((len(G.vertices), 1)), G.vertices / unit_of(G)], axis=1), _with_zero(G.rays)]
+
+
+def unit_of(G: Generators) -> float:
+    """A power of two near the largest entry of a vertex: beside -1, floats of 1e-20 would look like rounding."""
+    size = float(np.abs(G.vertices).max(initial=0.0)) if G.exact is None else 0.0
+    return float(2.0 ** np.floor(np.log2(size))) if size else 1.0
+
+
+def _with_zero(directions: Array) -> Array:
+    return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
+
+
+def hull(facets: Generators, unit: float = 1.0) -> Polyhedron:
+    """The set whose inequalities (c / unit, a) are the rays of the polar cone, and whose equalities are its lines."""
+    known = facets if facets.exact is None else facets.exact
+    rows, equalities = known.rays, known.lines
+    rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
+    scale = 1 if unit == 1.0 else Fraction(unit) if facets.exact else unit
+    return Polyhedron(rows[:, 1:], rows[:, 0] * scale, equalities[:, 1:], equalities[:, 0] * scale)

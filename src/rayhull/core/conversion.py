@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rayhull.core import library
-from rayhull.core.reference import adjacency, double_description, rank
+from rayhull.core.reference import adjacency, double_description
 from rayhull.core.reference.adjacency import Ints, Words
 from rayhull.core.reference.double_description import Cone
 
@@ -199,7 +199,7 @@ def are_extreme(residues: Ints, prime: int, tight: NDArray[np.bool_], support: N
     """
     core = library.load("conversion")
     if core is None:
-        return rank.are_extreme(residues, prime, tight, support)
+        return adjacency.are_extreme(residues, prime, tight, support)
     extreme = np.empty(len(tight), bool)
     given = [np.ascontiguousarray(v) for v in (residues, tight, support)]
     sizes = map(_long, (prime, *residues.shape))

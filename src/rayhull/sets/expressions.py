@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rayhull.exact.mixed import add, grouped_sums, multiply, reciprocals
-from rayhull.exact.numbers import Array, joined
+from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, reciprocals
 from rayhull.sets.reading import as_array
 from rayhull.sets.rule import Rule, affine_text
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from rayhull.exact.mixed import whole
+from rayhull.exact.numbers import whole
 from rayhull.sets.expressions import Expression, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape

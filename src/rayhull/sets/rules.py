@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rayhull.exact.mixed import as_fraction, whole
-from rayhull.exact.numbers import Array
+from rayhull.exact.numbers import Array, as_fraction, whole
 from rayhull.sets.expressions import Expression, Variable
 from rayhull.sets.names import CoordinateNames, Names, refuse_twice
 from rayhull.sets.polyhedron import Polyhedron

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.adjacency import Ints, Words
-from rayhull.core.reference.combine import combine_exact, combine_float, narrowed
 
+SAFE = 2**62
 PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
 
 Pairs = Callable[[Words, Ints, Ints, int], Iterator[Ints]]
@@ -123,7 +123,7 @@ def _new_rays(cone: Cone, pairs: Ints, column: int, watch: Watch) -> tuple[NDArr
         some, sets = pairs[first : first + step], Z[first : first + step]
         if cone.S.dtype == np.float64:
             taken = cone.taken[: cone.bits - cone.k + 1]
-            S, E = combine_float(cone.C, cone.S, cone.E, some, column, sets, cone.left, taken)
+            S, E = floats.combine_float(cone.C, cone.S, cone.E, some, column, sets, cone.left, taken)
         else:
             S, E = combine_exact(cone.S, some, column), np.zeros(len(some))
         parts.append(S)
@@ -147,3 +147,32 @@ def _replaced(cone: Cone, S: NDArray[Any], Z: Words, E: floats.Floats, column: i
     gone[column - cone.k] = True
     cone = cone.without_columns(gone)
     return cone._replace(S=narrowed(cone.S))
+
+
+def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
+    """Primitive vectors on each pair with slack 0 in ``column``; int64 if every entry is below 2^62, else objects."""
+    i, j = pairs.T
+    a, b = -S[j, column], S[i, column]
+    first, second = S[i], S[j]
+    if S.dtype != object:
+        # float64 is off by 2^-50 at most here, and SAFE leaves a whole bit
+        bound = np.abs(first).max(axis=1) * a.astype(float) + np.abs(second).max(axis=1) * b.astype(float)
+        if bound.max(initial=0.0) >= SAFE:
+            first, second, a, b = (x.astype(object) for x in (first, second, a, b))
+    new = first * a[:, None] + second * b[:, None]
+    return narrowed(primitive(new))
+
+
+def primitive(S: NDArray[Any]) -> NDArray[Any]:
+    """Rows of integers divided by their greatest common divisor; floats as they are."""
+    if S.dtype == np.float64 or not S.size:
+        return S
+    out: NDArray[Any] = S // np.gcd.reduce(S, axis=1)[:, None]
+    return out
+
+
+def narrowed(S: NDArray[Any]) -> NDArray[Any]:
+    """Python integers as int64 where all of them are below 2^62."""
+    if S.dtype == object and all(-SAFE < x < SAFE for x in S.flat):
+        return S.astype(np.int64)
+    return S

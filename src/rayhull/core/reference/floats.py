@@ -1,4 +1,4 @@
-"""What floating-point slacks can be trusted for: error levels, and rays recomputed from their tight rows.
+"""What floating-point slacks can be trusted for: error levels, new rays, and rays recomputed from their tight rows.
 
 Rows are scaled to sum of absolute entries 1 and rays to largest entry 1, so a slack is at most 1 and its error is at
 most the ray's error plus the row's. Each ray carries an error estimate e. A slack is *zero* up to ``ZERO_LEVEL`` e (but
@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rayhull.core.reference.adjacency import Ints, Words, unpacked
 from rayhull.errors import UnverifiedError
 
 Floats = NDArray[np.float64]
@@ -109,3 +110,57 @@ def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
 def error_of(pivots: Floats | float) -> Floats | float:
     """Error of a ray computed from its tight rows: their uncertainty, through the smallest pivot."""
     return UNCERTAINTY * (1.0 + 0.5 / pivots)
+
+
+def combine_float(
+    C: Floats,
+    S: Floats,
+    E: Floats,
+    pairs: Ints,
+    column: int,
+    sets: Words,
+    left: Ints,
+    taken: Ints,
+) -> tuple[Floats, Floats]:
+    """Rays on each pair with slack 0 in ``column``, and their errors; slacks that are zero become exact zeros.
+
+    Args:
+        sets: the new rays' zero sets, this row's bit included.
+        left: row of each open column.
+        taken: row of each bit from k on.
+    """
+    k = C.shape[1]
+    i, j = pairs.T
+    a, b = -S[j, column], S[i, column]
+    largest = (S[i, :k] * a[:, None] + S[j, :k] * b[:, None]).max(axis=1, initial=0.0)
+    a, b = a / largest, b / largest
+    new = S[i] * a[:, None] + S[j] * b[:, None]
+    error = (a + 1 / largest) * E[i] + (b + 1 / largest) * E[j] + 4 * np.finfo(float).eps * (a + b)
+    stale = np.flatnonzero(error > REFRESH)
+    if len(stale):
+        zeros = unpacked(sets[stale], k + len(taken))
+        new[stale, :k], error[stale] = refreshed(C[taken], zeros[:, k:], ~zeros[:, :k])
+        new[stale, k:] = new[stale, :k] @ C[left].T
+    slack = new[:, k:]
+    slack[np.abs(slack) <= zero_level(error)[:, None]] = 0.0
+    return new, error
+
+
+def refreshed(rows: Floats, tight: Bools, support: Bools) -> tuple[Floats, Floats]:
+    """Rays recomputed from their tight rows, and their errors; raises where those do not determine them.
+
+    Shape:
+        ``rows`` (n, k), ``tight`` (r, n), ``support`` (r, k); returns (r, k), (r,).
+    """
+    y, error = np.empty(support.shape), np.empty(len(support))
+    step = max(1, 1_000_000 // max(1, rows.size))
+    for first in range(0, len(y), step):
+        part = slice(first, first + step)
+        most = int(tight[part].sum(axis=1).max(initial=0))
+        chosen = np.argsort(~tight[part], axis=1, kind="stable")[:, :most]  # tight rows first
+        padded = rows[chosen] * np.take_along_axis(tight[part], chosen, axis=1)[:, :, None]
+        y[part], pivots, _ = null_vectors(padded, support[part])
+        if (pivots < SMALLEST_PIVOT).any() or (y[part][support[part]] <= 0).any():
+            raise ill_conditioned()
+        error[part] = error_of(pivots)
+    return y, error

@@ -1,4 +1,4 @@
-"""Which lines of the kernels were run: ``python -m rayhull.core.coverage FOLDER`` after tests with a coverage build."""
+"""Which lines of the kernels were run: ``python -m tests.core_coverage FOLDER`` after tests with a coverage build."""
 
 from __future__ import annotations
 

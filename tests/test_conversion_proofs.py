@@ -1,0 +1,192 @@
+"""What conversion proves: emptiness to the last digit, and planted faults of our own, each of them seen."""
+
+import importlib
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import rayhull as rh
+from rayhull.conversion.convert import prove_complete
+from rayhull.sets.reading import read_rows
+from tests import fuzz_conversion
+from tests.brute_force import vertices_and_rays
+from tests.zoo import counts, cross_polytope, feasible_cone
+
+
+def unchecked(A=None, b=None, A_eq=None, b_eq=None, lower=None):
+    """The set, empty or not: the constructor refuses an empty one before conversion sees it."""
+    rows = None if A is None else read_rows(A, b, None, ("A", "b"))
+    equalities = None if A_eq is None else read_rows(A_eq, b_eq, None, ("A_eq", "b_eq"))
+    dim = (rows or equalities).dim
+    low = None if lower is None else np.full(dim, lower)
+    return rh.Polyhedron.from_rows(rows, equalities, low, None, (dim,), check=False)
+
+
+def test_a_set_that_is_empty_by_less_than_the_solver_sees_is_refused_by_conversion():
+    P = unchecked([[1], [-1]], [Fraction(0), Fraction(-1, 10**12)])
+    with pytest.raises(rh.EmptySetError):
+        rh.convert(P)
+
+
+TINY = Fraction(1, 10**20)
+
+
+@pytest.mark.parametrize("gap", [TINY, 0, -TINY], ids=["room", "touching", "empty"])
+@pytest.mark.parametrize(
+    ("rows", "rhs", "vertices"),
+    [
+        ([[1, 1], [-1, -1]], lambda gap: [1, gap - 1], (2, 1)),  # two rows against each other: lines are left
+        ([[-1, 0], [0, -1], [1, 1]], lambda gap: [0, 0, gap], (3, 1)),  # a triangle that shrinks to a point
+        ([[1, 0], [-1, 0], [0, 1], [0, -1]], lambda gap: [1, gap - 1, 5, 5], (4, 2)),  # a box that shrinks to a side
+    ],
+)
+def test_emptiness_is_decided_by_the_last_digit(rows, rhs, vertices, gap):
+    P = unchecked(rows, rhs(gap))
+    if gap < 0:
+        with pytest.raises(rh.EmptySetError, match="no common point"):
+            rh.convert(P, cache=False)
+    else:
+        G = rh.convert(P, cache=False)
+        assert len(G.vertices) == vertices[0 if gap else 1]
+
+
+@pytest.mark.parametrize("gap", [TINY, 0, -TINY])
+def test_an_inequality_along_an_equality_is_decided_by_the_last_digit(gap):
+    P = unchecked([[1, 1]], [1 + gap], [[1, 1]], [1])
+    if gap < 0:
+        with pytest.raises(rh.EmptySetError, match="add up to 0 <= a negative number"):
+            rh.convert(P, cache=False)
+    else:
+        assert counts(P) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("gap", [0, TINY])
+def test_equalities_agree_to_the_last_digit_or_contradict_each_other(gap):
+    P = unchecked(A_eq=[[1, 1], [2, 2]], b_eq=[1, 2 + gap], lower=0)
+    if gap:
+        with pytest.raises(rh.EmptySetError, match=r"A_eq\[1\] contradicts those before it"):
+            rh.convert(P, cache=False)
+    else:
+        assert counts(P) == (2, 0, 0)
+
+
+def test_rows_that_are_dependent_modulo_one_prime_are_independent():
+    for prime in (2**31 - 1, 2147483629):
+        assert counts(rh.Polyhedron([[1, 1], [1, 1 + prime]])) == (1, 2, 0)
+        point = rh.convert(rh.Polyhedron([[0, 1]], [5], A_eq=[[1, 1], [1, 1 + prime]], b_eq=[0, prime]), cache=False)
+        assert point.exact_vertices.tolist() == [[-1, 1]]
+        P = rh.Polyhedron([[-prime, 1, 0], [0, -prime, 1], [-1, -1, prime]], lower=0)
+        found = {tuple(int(x) for x in r) for r in rh.convert(P, cache=False).exact.rays}
+        assert found == vertices_and_rays(P)[1]
+
+
+# -- faults of our own, planted: the verification sees each of them --------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exact", "floats"])
+def test_a_generator_outside_the_set_is_never_returned(monkeypatch, never_in_fractions, kind):
+    from rayhull.conversion.slack_form import SlackForm
+    from rayhull.conversion.slack_form_floats import FloatSlackForm
+
+    form = SlackForm if kind == "exact" else FloatSlackForm
+    original = form.points
+
+    def shifted(self, t, y):
+        tops, bottoms = original(self, t, y)
+        return tops + 1, bottoms
+
+    monkeypatch.setattr(form, "points", shifted)
+    with pytest.raises(rh.UnverifiedError, match="A generator breaks a row"):
+        rh.convert(rh.Polyhedron([[1, 1]] if kind == "exact" else [[0.1, 0.1]], 1, lower=0), cache=False)
+
+
+@pytest.mark.parametrize("kind", ["exact", "floats"])
+def test_a_ray_outside_the_set_is_never_returned(monkeypatch, never_in_fractions, kind):
+    from rayhull.conversion.slack_form import SlackForm
+    from rayhull.conversion.slack_form_floats import FloatSlackForm
+
+    form = SlackForm if kind == "exact" else FloatSlackForm
+    monkeypatch.setattr(form, "simplicial_rays", lambda self: -self.edges[self.equalities :])
+    with pytest.raises(rh.UnverifiedError, match="A generator breaks a row"):
+        rh.convert(rh.Polyhedron([[1, 1], [0, 1]] if kind == "exact" else [[0.1, 0.1], [0, 1]]), cache=False)
+
+
+def test_a_row_that_was_thought_dependent_and_is_not_is_noticed(monkeypatch):
+    module = importlib.import_module("rayhull.conversion.slack_form")
+    original = module.independent_rows
+    monkeypatch.setattr(module, "independent_rows", lambda A: tuple(part[:-1] for part in original(A)))
+    with pytest.raises(rh.UnverifiedError, match="A row changes along a line"):
+        rh.convert(rh.Polyhedron([[1, 1], [1, -1]]), cache=False)
+
+
+@pytest.mark.parametrize(
+    "P",
+    [cross_polytope(3), rh.Polyhedron([[1, 1, 1]], 2, lower=0, upper=1), rh.Polyhedron(cross_polytope(3).A * 0.1, 0.3)],
+    ids=["degenerate", "cut cube", "floats"],
+)
+def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
+    module = importlib.import_module("rayhull.conversion.convert")
+    original, calls = module.find_rays, []
+
+    def one_less(engine, C, *rest):
+        calls.append(C)
+        rays = original(engine, C, *rest)
+        return rays[1:] if len(calls) == 1 else rays  # the proof itself works right
+
+    monkeypatch.setattr(module, "find_rays", one_less)
+    with pytest.raises(rh.UnverifiedError, match="A generator is missing"):
+        rh.convert(P, cache=False, verify="full")
+    monkeypatch.undo()
+    rh.convert(P, cache=False, verify="full")
+
+
+@pytest.mark.parametrize("low", [-1, 0])
+def test_an_equality_of_the_hull_is_not_proved_by_an_inequality_of_the_set(low):
+    square = rh.Polyhedron(lower=[low, 0], upper=[low + 1, 1])
+    side = rh.Generators(vertices=[[0, 0], [0, 1]]).to_polyhedron()  # x0 = 0, and the square says x0 <= 0 or x0 >= 0
+    with pytest.raises(rh.UnverifiedError, match="A generator is missing"):
+        prove_complete(square, side)
+
+
+def test_the_full_proof_keeps_to_the_budget():
+    P = cross_polytope(5)
+    assert counts(P, max_generators=30) == (10, 0, 0)
+    with pytest.raises(rh.BudgetExceededError, match="max_generators=30"):
+        counts(P, max_generators=30, verify="full")  # its 32 facets
+
+
+def test_the_full_proof_says_where_it_cannot_decide():
+    big = 10**24
+    P = rh.Polyhedron([[-big, -1], [big, 1], [1, -big], [-1, big]], [0, 0, 0, 0])  # {0}, in four inequalities
+    assert counts(P) == (1, 0, 0)
+    with pytest.raises(rh.UnverifiedError, match="cannot decide this set"):
+        counts(P, verify="full")
+
+
+@pytest.mark.parametrize("fault", ["not extreme", "outside", "a line"])
+def test_what_an_engine_says_is_verified(monkeypatch, fault):
+    from rayhull.conversion.engines import ENGINES
+
+    P = feasible_cone(8, 3, 0)
+
+    def wrong(rows):
+        k = rows.shape[1]
+        rays = rh.conversion.double_description.extreme_rays(rows[k:].astype(np.int64)).tolist()
+        if fault == "a line":
+            return rays, [[1] * k]
+        both = zip(rays[0], rays[1], strict=True)
+        return [*rays, [a + b if fault == "not extreme" else -a for a, b in both]], []
+
+    monkeypatch.setitem(ENGINES, "ppl", wrong)
+    with pytest.raises(rh.UnverifiedError):
+        rh.convert(P, engine="ppl", cache=False)
+
+
+def test_the_fuzz_finds_nothing_and_finds_a_missing_ray(monkeypatch):
+    assert fuzz_conversion.run(seconds=2.0, seed=0)
+    module = importlib.import_module("rayhull.conversion.convert")
+    original = module.find_rays
+    monkeypatch.setattr(module, "find_rays", lambda *arguments: original(*arguments)[1:])
+    with pytest.raises(AssertionError, match="wrong on numpy"):
+        fuzz_conversion.run(seconds=20.0, seed=0)
