@@ -126,6 +126,19 @@ def test_an_entry_that_is_tiny_beside_its_row_is_not_dropped(tiny):
     np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1 / tiny], [1, 0]])
 
 
+def test_a_vertex_far_away_is_found_by_floats_alone(never_in_fractions):
+    G = rh.convert(rh.Polyhedron([[1.0, 1e-9]], [1.0], lower=0), cache=False)
+    np.testing.assert_allclose(G.vertices, [[0, 0], [0, 1e9], [1, 0]])
+    with pytest.raises(rh.UnverifiedError):
+        rh.convert(rh.Polyhedron([[1.0, 1e-15]], [1.0], lower=0), cache=False)  # a vertex at 1e15, or a ray?
+
+
+@pytest.mark.parametrize("apart", [1e-9, 1e-11, 1e-12])
+def test_rows_that_are_almost_the_same_are_neither_one_nor_two_in_floats_alone(apart, never_in_fractions):
+    with pytest.raises(rh.UnverifiedError, match="cannot tell whether these inequalities are independent"):
+        rh.convert(rh.Polyhedron([[1.0, 0.1], [1.0, 0.1 + apart]], 1.0), cache=False)
+
+
 @pytest.mark.parametrize("unit", [1e-304, 1e-200, 1e-20, 1.0, 1e20, 1e200, 1e304])
 def test_the_unit_of_length_does_not_change_the_answer(unit):
     A, b = np.array([[0.3, 1.1, 0.0], [-1.0, 0.2, 0.7], [0.0, 0.1, -0.9]]), np.array([1.0, 2.0, 0.3])
