@@ -169,6 +169,8 @@ def compare(rng: np.random.Generator, P: rh.Polyhedron, G: rh.Generators, how: s
         H = convert(Q, max_seconds=20)
         if not P.is_exact and (G.exact or H.exact):  # a coincidence in floats need not be one in fractions: no counts
             return f"right, says {judge(Q, H)}"
+    except rh.BudgetExceededError:
+        return "out of time"
     except (rh.UnverifiedError, rh.EmptySetError):  # floats may be empty by rounding in other units
         if P.is_exact:
             raise

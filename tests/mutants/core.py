@@ -89,8 +89,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/clipped_shift.cpp",
-        "    return least > c_ + slack || (equality_ && most < c_ - slack);",
-        "    return least > c_ + slack;",
+        "    return least_ > c_ + slack || (equality_ && most < c_ - slack);",
+        "    return least_ > c_ + slack;",
         ("test_pins_projection.py::test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself",),
         "an equality out of reach from below is not seen as empty",
     ),
