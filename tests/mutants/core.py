@@ -96,8 +96,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/places.hpp",
-        "      const Number value = static_cast<Number>(factor == nullptr ? z[j] : z[j] / factor[j]);",
-        "      const Number value = static_cast<Number>(factor == nullptr ? z[j] : z[j] * factor[j]);",
+        "sample[places[j]] = static_cast<Number>(z[j] / factor[j]);",
+        "sample[places[j]] = static_cast<Number>(z[j] * factor[j]);",
         (
             "test_projection.py::test_weights_change_the_metric_and_nothing_else",
             "test_core_operators.py::test_blocks_are_read_from_and_written_to_their_places_at_their_scale",
