@@ -198,7 +198,8 @@ def load() -> dict[str, Any]:
 
 def store(found: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
-    PAGE.write_text(json.dumps({"machine": machine(), "results": found["results"]}, indent=1) + "\n")
+    settings = {"rates": RATES, "seeds": SEEDS, "batch": BATCH, "width": WIDTH}
+    PAGE.write_text(json.dumps({**found, "machine": machine(), "settings": settings}, indent=1) + "\n")
 
 
 def main() -> None:

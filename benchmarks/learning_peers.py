@@ -34,6 +34,7 @@ class Head:
     evaluation: Map
     penalty: Callable[..., Tensor] | None = None
     note: str = ""
+    layer: rh.Constrained | None = None  # of ours: what folds for inference
 
 
 class NotForThisSet(Exception):
@@ -68,7 +69,7 @@ def ours(**options: object) -> Callable[[Problem], Head]:
         def into(c: Tensor, **sides: Tensor) -> Tensor:
             return layer.map(c, **sides).flatten(1)
 
-        return Head(start, into, into, note=layer.describe())
+        return Head(start, into, into, note=layer.describe(), layer=layer)
 
     return make
 

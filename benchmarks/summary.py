@@ -169,7 +169,7 @@ def claims() -> str:
         "layer's steps were rebuilt; they have to be measured again.",
         '**Learns.** Test losses after the same training, rates chosen on validation data; "before" is the plain '
         "ray and shrink layer ([every problem that was run](docs/learning.md), also where we are not the best):",
-        _columns(_kept(first_table("learning"), "convex curve", "thin set", "portfolio"), LEARNING_COLUMNS),
+        _columns(_kept(nth_table("learning", 1), "convex curve", "thin set", "portfolio"), LEARNING_COLUMNS),
         "**Hard.** The same 30 rows and a box in R⁵⁰, judged in rational arithmetic on the floats that come out:",
         _kept(layer(HARD), "box d=50"),
         "**Fast.** Nearest points, a sample of a batch of 256, beside the paper's solver loop:",
@@ -197,7 +197,12 @@ def _kept(text: str, *starts: str) -> str:
 
 def first_table(name: str) -> str:
     """The first table of a results page."""
-    return (RESULTS / f"{name}.md").read_text(encoding="utf-8").split("\n\n")[0].strip()
+    return nth_table(name, 0)
+
+
+def nth_table(name: str, n: int) -> str:
+    """The n-th table of a results page, counted from 0."""
+    return (RESULTS / f"{name}.md").read_text(encoding="utf-8").split("\n\n")[n].strip()
 
 
 def accuracy() -> str:
@@ -216,7 +221,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "projection": lambda: first_table("projection"),
     "choices": lambda: first_table("projection_choices"),
     "learning": lambda: first_table("learning"),
-    "learning_costs": lambda: (RESULTS / "learning.md").read_text(encoding="utf-8").split("\n\n")[1].strip(),
+    "learning_losses": lambda: nth_table("learning", 1),
+    "learning_costs": lambda: nth_table("learning", 2),
     "accuracy": accuracy,
 }
 
