@@ -55,7 +55,8 @@ def ours(**options: object) -> Callable[[Problem], Head]:
 
     def make(problem: Problem) -> Head:
         try:
-            layer = rh.Constrained(WIDTH, problem.P, **options)  # type: ignore[arg-type]
+            varies = None if options.get("method") == "projection" else problem.varies
+            layer = rh.Constrained(WIDTH, problem.P, varies=varies, **options)  # type: ignore[arg-type]
             if problem.sides is not None:
                 layer(torch.zeros(2, WIDTH), **problem.sides(problem.inputs["val"][:2]))
         except (rh.RayhullError, ValueError) as error:

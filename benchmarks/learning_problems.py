@@ -26,7 +26,8 @@ class Problem:
     """Inputs X and what the loss needs of each sample, for training, validation and test.
 
     ``loss(y, data)`` takes points (\\*, d) and data (\\*, ...) and gives (\\*). ``optimum`` is the least test loss, for
-    problems that report the gap to it. ``sides`` makes of an input what of the set depends on the sample.
+    problems that report the gap to it. ``sides`` makes of an input what of the set depends on the sample, and
+    ``varies`` says between which values.
     """
 
     P: rh.Polyhedron
@@ -35,6 +36,7 @@ class Problem:
     loss: Loss
     optimum: float | None = None
     sides: Callable[[Tensor], dict[str, Tensor]] | None = None
+    varies: Mapping[str, tuple[float, float]] | None = None
     steps: int = 1000
     name: str = ""
 
@@ -276,7 +278,9 @@ def dc3() -> Problem:
 
     best = tensor(_least(P, np.diag(q), np.tile(p, (400, 1)), b_eq=inputs["test"]))
     data = {k: tensor(v) for k, v in inputs.items()}
-    return Problem(P, data, data, loss, float(loss(best, data["test"]).mean()), lambda x: {"b_eq": x})
+    return Problem(
+        P, data, data, loss, float(loss(best, data["test"]).mean()), lambda x: {"b_eq": x}, {"b_eq": (-1, 1)}
+    )
 
 
 # -- real data ---------------------------------------------------------------------------------------------------------

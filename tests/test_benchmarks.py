@@ -39,3 +39,25 @@ def test_an_engine_that_is_not_installed_says_so():
     from benchmarks.conversion import cell
 
     assert cell({"state": "error", "error": "ModuleNotFoundError: No module named 'cdd'"}) == "not installed"
+
+
+def test_a_learning_run_goes_on_where_the_rates_or_a_package_changed() -> None:
+    from benchmarks.learning import RATES, is_done
+
+    measured = {"loss": 1.0, "runs": [{"rate": rate} for rate in RATES]}
+    assert is_done(measured)
+    assert is_done({"left out": "needs independent rows"})
+    others = ({"left out": "not installed: rayen"}, {**measured, "runs": measured["runs"][1:]}, None)
+    assert not any(is_done(row) for row in others)
+
+
+def test_what_misses_a_goal_of_learning_is_bold() -> None:
+    from benchmarks.learning_report import verdicts
+
+    def row(loss: float) -> dict[str, object]:
+        return {"loss": loss, "spread": 0.0, "optimum": None, "way": "set\n  one block of 2: shrink (asked for)"}
+
+    rows = {"auto": row(1.2), "RAYEN": row(1.0), "qpth": row(3.0), "penalty": row(0.1), "free, then project": row(1.0)}
+    cells = [cell.strip() for cell in verdicts({"one": rows}).splitlines()[-1].split("|")]
+    assert cells[1:3] == ["one", "shrink"]
+    assert cells[-3:-1] == ["**1.20**", "1.20"]  # within 25 % of projecting afterwards, not within 10 % of RAYEN
