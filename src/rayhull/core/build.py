@@ -31,12 +31,14 @@ SOURCE = HERE / "source"
 FOLDER = HERE / "lib"  # no package: Python must not take a library for a module
 SUFFIX = {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
 
-# What each library is made of. Exact arithmetic and strict layers are compiled as written; the projection's sums may be
-# reordered, which is what lets them use vector registers. Infinities stay: a bound may be one.
-PARTS = {"conversion": ["conversion"], "operators": ["projection", "operators"]}
+# What each library is made of. Exact arithmetic is compiled as written; the projection's sums may be reordered, which
+# lets them use vector registers; the layer's products and sums may be fused, which takes a rounding away and so keeps
+# every strict margin. Infinities stay: a bound may be one.
+PARTS = {"conversion": ["conversion"], "operators": ["projection", "layer", "operators"]}
 COMMON = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-psabi"]
 REORDERED = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math", "-ffp-contract=fast"]
-FLAGS = {"conversion": ["-ffp-contract=off"], "projection": REORDERED, "operators": ["-ffp-contract=off"]}
+FUSED, AS_WRITTEN = ["-ffp-contract=fast"], ["-ffp-contract=off"]
+FLAGS = {"conversion": AS_WRITTEN, "projection": REORDERED, "layer": FUSED, "operators": AS_WRITTEN}
 STABLE_ABI = "-DTORCH_TARGET_VERSION=0x020a000000000000"  # torch 2.10
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-D_GLIBCXX_ASSERTIONS")
 COVERAGE = ("-O0", "-g", "--coverage", "-fprofile-update=atomic")

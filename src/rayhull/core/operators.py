@@ -1,4 +1,4 @@
-"""The door between projection and the compiled core: operators of torch, on the CPU, over torch's threads.
+"""The door between layers, projection and the compiled core: operators of torch, on the CPU, over torch's threads.
 
 They are ``torch.ops.rayhull_core``'s; rows travel as tensors. ``torch.compile`` and ``torch.export`` never see them:
 ``rayhull::nearest`` stands around them. Where the binary is missing, :func:`available` is False.
@@ -6,6 +6,7 @@ They are ``torch.ops.rayhull_core``'s; rows travel as tensors. ``torch.compile``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -126,4 +127,24 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
         ``q`` (n, M), ``active`` (n, M) bool, ``state`` (n, d) int8; returns (n, M).
     """
     found: Tensor = torch.ops.rayhull_core.active_system(*rows, q, active, state)
+    return found
+
+
+def layer_tail(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
+    """Coefficients → points of the set, as a program of :mod:`rayhull.nn.tail` says.
+
+    Args:
+        origin: what c was computed from, with one row for each sample first. Where it is given, coefficients that are
+            not numbers overflowed and count as 0, and samples whose origin is not finite come out as NaN.
+
+    Shape:
+        ``c`` (*, coefficients), float32 or float64; returns (*, event shape).
+    """
+    found: Tensor = torch.ops.rayhull_core.layer_tail(c, origin, layout, numbers)
+    return found
+
+
+def layer_tail_backward(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
+    """The gradient in c for the gradient g in the points. Shape: as ``c``."""
+    found: Tensor = torch.ops.rayhull_core.layer_tail_backward(g, c, origin, layout, numbers)
     return found

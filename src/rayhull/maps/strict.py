@@ -13,6 +13,8 @@ Numbers that carry a proof are tensors: the ONNX exporter passes Python's floats
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -34,6 +36,28 @@ def finite(c: Tensor) -> Tensor:
     """Coefficients in float64, cut where they are infinite or so large that products would be. NaN stays NaN."""
     limit = LARGEST if c.dtype == torch.float64 else torch.finfo(c.dtype).max
     return c.to(torch.float64).clamp(-limit, limit)
+
+
+def overflow_cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
+    """c with what overflowed cut to the largest number, and NaN for samples whose origin is not finite.
+
+    ``origin`` is what c was computed from: features (\\*, k) with a row for each sample, then weights that serve all.
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.strict import overflow_cut
+        >>> c, features = torch.tensor([[torch.inf], [torch.inf]]), torch.tensor([[3e38], [torch.inf]])
+        >>> overflow_cut(c, [features, torch.tensor([[9.0]])])
+        tensor([[3.4028e+38],
+                [       nan]])
+    """
+    features, *weights = origin
+    mark = (features * 0.0).sum(-1, keepdim=True)  # 0, or NaN
+    if weights:
+        flat = [w.detach().flatten() for w in weights]
+        ends = torch.stack([end for w in flat for end in (w.amin(0), w.amax(0))])  # NaN stays NaN
+        mark = mark + (ends * 0.0).sum()
+    return c.nan_to_num(0.0) + mark.to(c.dtype)
 
 
 def strict_factor(gauge: Tensor, size: Tensor, margin: Tensor, kept: Tensor, limit: Tensor) -> Tensor:

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.maps.approach import approach, clamped, step_size
+from rayhull.maps.approach import approach, clamped, momenta, step_size
 from rayhull.maps.cone import without
 from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -32,6 +33,10 @@ class Step(Constants):
 
     def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         raise NotImplementedError
+
+    def tail_fields(self, base: Array) -> Fields | None:
+        """What the compiled tail needs to know (:mod:`rayhull.nn.tail`), None where it does not serve."""
+        return None
 
 
 class Clamp(Step):
@@ -54,6 +59,9 @@ class Clamp(Step):
 
     def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         return clamped(y, *self.bounds(base, sides))
+
+    def tail_fields(self, base: Array) -> Fields:
+        return {"step": "clamp", "low": self.exact("lower") - base, "high": self.exact("upper") - base}
 
 
 class DualSteps(Step):
@@ -121,6 +129,17 @@ class DualSteps(Step):
             back=self.back if low is None else None,
         )
         return without(y, self.equal) if self.equalities else y
+
+    def tail_fields(self, base: Array) -> Fields:
+        fields = {} if self.clamp is None else self.clamp.tail_fields(base)
+        fields |= {"equal": self.exact("equal")} if self.equalities else {}
+        rows, back = self.exact("rows"), self.exact("back")
+        if not self.steps or not len(rows):
+            return fields
+        fields |= {"step": "gram" if self.clamp is None else "points", "steps": self.steps, "step_rows": len(rows)}
+        fields |= {"step_matrix": rows, "back": back if self.clamp is None else rows, "seen": self.exact("seen")}
+        fields |= {"equalities": self.equalities, "length": self.step, "momenta": np.array(momenta(self.steps))}
+        return fields | ({"turn": np.eye(len(rows)) - self.step * (back @ rows.T)} if self.clamp is None else {})
 
     def _bounds(self, base: Tensor, sides: Sides) -> tuple[Tensor | None, Tensor | None]:
         return (None, None) if self.clamp is None else self.clamp.bounds(base, sides)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from rayhull.nn.base_point import View
@@ -149,6 +150,48 @@ class BlockMap(Constants):
     def describe(self) -> str:
         many = f"{self.count} blocks of {self.size}" if self.count > 1 else f"one block of {self.size}"
         return f"{many}: {self.method} ({self.reason})"
+
+
+class Blocks(nn.ModuleList):
+    """All kinds of blocks of a set, in the order of their coefficients."""
+
+    def kinds(self) -> list[BlockMap]:
+        return [part for part in self if isinstance(part, BlockMap)]
+
+    def split(self, c: Tensor) -> list[tuple[BlockMap, Tensor]]:
+        """Each kind with its own coefficients."""
+        kinds = self.kinds()
+        return list(zip(kinds, torch.split(c, [part.coefficients for part in kinds], -1), strict=True))
+
+    def check(self, dtype: torch.dtype) -> None:
+        """Refuse a dtype that cannot hold what a strict closing promises."""
+        for part in self.kinds():
+            part.closing.check(dtype)
+
+    def close(self, strict: bool) -> None:
+        """Take the strict closings, or the ordinary ones; a refusal leaves everything as it was."""
+        closings = [part.closings(strict) for part in self.kinds()]
+        for part, closing in zip(self.kinds(), closings, strict=True):
+            part.closing = closing
+
+    @property
+    def identity_inside(self) -> bool:
+        return all(part.direction.identity_inside for part in self.kinds())
+
+    @property
+    def are_points(self) -> bool:
+        """Whether coefficients stand for points, not for directions from a base point."""
+        return self.identity_inside and any(part.view is None for part in self.kinds())
+
+    @property
+    def are_nearest(self) -> bool:
+        """Whether every block takes the nearest point."""
+        return self.are_points and all(part.method in ("projection", "free") for part in self.kinds())
+
+    def free(self, c: Tensor) -> Tensor:
+        """What c stands for with nothing imposed, points or directions, in block order. Shape: (\\*, d)"""
+        points = self.are_points
+        return torch.cat([part.point_of(v) if points else part.coordinates_of(v) for part, v in self.split(c)], -1)
 
 
 def _fixed_sides(P: Polyhedron, view: View | None, mirrored: bool) -> frozenset[str]:

@@ -18,6 +18,7 @@ from rayhull.maps.strict import EPS, gamma, roundoff, strict_factor
 from rayhull.nn.base_point import View, equality_basis
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.gauge import Gauge
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -61,6 +62,10 @@ class Closing(Constants):
     def check(self, dtype: torch.dtype) -> None:
         """Refuse a dtype that cannot hold the promise."""
 
+    def tail_fields(self, dtype: torch.dtype) -> Fields | None:
+        """What the compiled tail needs to know (:mod:`rayhull.nn.tail`), None where it does not serve."""
+        return {}
+
 
 class Shrink(Closing):
     """x = x0 + y / max(1, gauge(y))."""
@@ -75,6 +80,9 @@ class Shrink(Closing):
             return None
         gauge = self.gauge(y, self.gauge.slack_of(base, sides) if sides.given else None)
         return smooth_factor(gauge) if how.smooth else factor(gauge)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return {"scale": "shrink"} | self.gauge.tail_fields("shrink") if self.shrinks else {}
 
 
 def ordinary(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
@@ -136,6 +144,9 @@ class Strict(Closing):
     def read(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
         return self.numbers[DTYPES.index(dtype)].unbind()
 
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return {"clean": self.exact("equal"), "origin": self.exact("hull")} if self.has_equalities else {}
+
 
 def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
@@ -182,6 +193,10 @@ class StrictShrink(Strict):
         bound = strict_factor(gauge, y.abs().amax(-1), *self.read(how.dtype))
         return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
 
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        own = {"scale": "strict shrink", "scale_numbers": self.numbers_of(dtype)}
+        return super().tail_fields(dtype) | own | self.gauge.tail_fields("shrink")
+
 
 class StrictReach(Strict):
     """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
@@ -198,6 +213,9 @@ class StrictReach(Strict):
         (limit,) = self.read(how.dtype)
         return limit / torch.maximum(y.abs().amax(-1), limit)
 
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return super().tail_fields(dtype) | {"scale": "reach", "scale_numbers": self.numbers_of(dtype)}
+
 
 class Finishing(Strict):
     """A strict closing that moves the point that an ordinary one left inside up to rounding."""
@@ -209,6 +227,9 @@ class Finishing(Strict):
 
     def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
         return self.before.scale(y, base, sides, how)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return super().tail_fields(dtype) | (self.before.tail_fields(dtype) or {})
 
 
 def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = False) -> Array:

@@ -173,29 +173,31 @@ class Constrained(nn.Module):
         base: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
-        coefficients = self._coefficients(features)
-        if self.strict:  # finite features may overflow in the Linear; what is not finite itself comes out as NaN
-            coefficients = coefficients.nan_to_num(0.0) + self._not_finite(features).to(coefficients.dtype)
-        x: Tensor = self.map(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq, base=base)
+        into, coefficients = self.map, self._coefficients(features)
+        origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
+        x: Tensor
+        if b is b_eq is lower is upper is A is A_eq is base is None:
+            x = into(coefficients, origin=origin)
+        else:
+            sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
+            x = into(coefficients, **sides, origin=origin)
         if self.free_share and self.training:
-            x = torch.lerp(x, self.map.point_of(coefficients), self.free_share)
+            x = torch.lerp(x, into.point_of(coefficients), self.free_share)
         return x
 
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
-        coefficients: Tensor = self.linear(self._normalised(features))
+        coefficients: Tensor = self.linear(features if self.batch_norm is None else self._normalised(features))
         return coefficients
 
-    def _not_finite(self, features: Tensor) -> Tensor:
-        """0, or NaN where a feature of the sample or any weight is not finite. Shape: (\\*, 1)"""
-        weights = [w.detach().flatten() for w in (*self.parameters(), *self._statistics())]
-        ends = torch.stack([end for w in weights for end in (w.amin(0), w.amax(0))])  # NaN stays NaN
-        return (features * 0.0).sum(-1, keepdim=True) + (ends * 0.0).sum()
-
-    def _statistics(self) -> list[Tensor]:
-        norm = self.batch_norm
-        return [] if norm is None else [s for s in (norm.running_mean, norm.running_var) if s is not None]
+    def _origin(self, features: Tensor) -> tuple[Tensor, ...]:
+        """What coefficients are computed from: a strict layer gives NaN where it is not finite."""
+        linear, norm = self.linear, self.batch_norm
+        origin = (features, linear.weight, linear.bias)
+        if norm is None:
+            return origin
+        return (*origin, norm.weight, norm.bias, *(s for s in (norm.running_mean, norm.running_var) if s is not None))
 
     def free(self, features: Tensor) -> Tensor:
         """The point before it is moved into the set, inside or not: for a training that begins without the set.
@@ -205,8 +207,7 @@ class Constrained(nn.Module):
         return self.map.point_of(self._coefficients(features))
 
     def _normalised(self, features: Tensor) -> Tensor:
-        if self.batch_norm is None:
-            return features
+        assert self.batch_norm is not None
         flat = features.reshape(-1, self.in_features)
         if self.training and flat.shape[0] == 1:
             raise ValueError(

@@ -23,6 +23,7 @@ from rayhull.nn.approach import Step
 from rayhull.nn.base_point import View, seen_from_inside
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
@@ -99,6 +100,10 @@ class Direction(Constants):
         """A matrix M (k', k) for the Linear in front, and the module that takes M c in place of c."""
         return np.eye(self.coefficients), self
 
+    def tail_fields(self) -> Fields | None:
+        """What the compiled tail needs to know (:mod:`rayhull.nn.tail`), None where it does not serve."""
+        return None
+
     def free(self, c: Tensor) -> Tensor:
         """The direction that c stands for with nothing imposed, where ``identity_inside``."""
         return c
@@ -131,6 +136,10 @@ class Free(Direction):
 
     def forward(self, u: Tensor, sides: Sides) -> Tensor:
         return self.without(u, self.equal) if self.has_equalities else u
+
+    def tail_fields(self) -> Fields:
+        hull = {"hull": self.exact("equal")} if self.has_equalities else {}
+        return {"linear": "copy", "columns": self.coefficients} | hull
 
     def fold(self) -> tuple[Array, Direction]:
         equal = self.exact("equal")
@@ -216,6 +225,10 @@ class Round(Direction):
 
     def coefficients_of(self, y: Tensor) -> Tensor:
         return undone(y, self.exact("matrix"))
+
+    def tail_fields(self) -> Fields:
+        kind = "diagonal" if self.diagonal else "matrix"
+        return self.onto_hull.tail_fields() | {"linear": kind, "matrix": self.exact("matrix")}
 
     def fold(self) -> tuple[Array, Direction]:
         matrix = self.exact("matrix")

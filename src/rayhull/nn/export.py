@@ -45,6 +45,8 @@ class Folded(nn.Module):
         """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
+            if not torch.compiler.is_compiling():
+                return self.rest(c[..., :-1], origin=(features, self.weight, self.bias), **sides)
             c = c[..., :-1].nan_to_num(0.0) + c[..., -1:]
         out: Tensor = self.rest(c, **sides)
         return out
@@ -78,6 +80,7 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
         weights.append((M @ weight[start:stop].reshape(part.count, -1, weight.shape[1])).flatten(0, 1))
         biases.append((bias[start:stop].reshape(part.count, -1) @ M.mT).flatten())
         start = stop
+    rest.renew()
     dtype = layer.linear.weight.dtype
     folded = Folded(torch.cat(weights).to(dtype), torch.cat(biases).to(dtype), rest).eval()
     if compile:

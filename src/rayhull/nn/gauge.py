@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -33,7 +34,7 @@ class Product(Constants):
         super().__init__(factory)
         counts = np.diff(matrix.indptr)
         short = _short_rows(counts, matrix.shape[1])
-        self.width = int(counts[short].max(initial=0))
+        self.width, self.columns_count = int(counts[short].max(initial=0)), matrix.shape[1]
         long = np.setdiff1d(np.arange(len(counts)), short)
         self.order = np.concatenate([short, long])
         self.has_short, self.has_long = len(short) > 0, len(long) > 0
@@ -52,6 +53,16 @@ class Product(Constants):
         if self.has_long:
             parts.append(y @ self.dense.mT)
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def matrix(self) -> Array:
+        """A with its rows in the order that they come out in."""
+        parts = [self.exact("dense")] if self.has_long else []
+        if self.has_short:
+            entries, columns = self.exact("entries"), self._index["columns"].reshape(-1, self.width)
+            short = np.zeros((len(entries), self.columns_count))
+            np.add.at(short, (np.arange(len(entries))[:, None], columns), entries)
+            parts.insert(0, short)
+        return np.concatenate(parts)
 
 
 def _short_rows(counts: Array, n: int) -> Array:
@@ -152,6 +163,22 @@ class Gauge(Constants):
         if self.bounded or slack.upper is not None or slack.lower is not None:
             parts.append(self._of_bounds(y, slack))
         return parts[0] if len(parts) == 1 else torch.maximum(*parts)
+
+    def tail_fields(self, name: str) -> Fields:
+        """The fields of the compiled tail for a gauge of this name."""
+        fields: Fields = {}
+        if self.product is not None:
+            matrix = self.product.matrix()
+            fields = {
+                "rows": len(matrix),
+                "matrix": matrix,
+                "offset": self.exact("row_offset") if self.offset else None,
+            }
+        if self.bounded:
+            fields |= {side: self.exact(side) for side in ("upper", "lower")}
+            if self.offset:
+                fields |= {f"{side}_offset": self.exact(f"{side}_offset") for side in ("upper", "lower")}
+        return {f"{name}_{field}": value for field, value in fields.items()}
 
     def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:
         plain = slack.upper is None and slack.lower is None

@@ -11,11 +11,12 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from rayhull.maps.cone import NonNegative, along_rays, into_simplicial_cone
+from rayhull.maps.cone import NONNEGATIVE, NonNegative, along_rays, into_simplicial_cone
 from rayhull.maps.order import share
-from rayhull.maps.simplex import Weights
+from rayhull.maps.simplex import Weights, softmax
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Direction, Free
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -44,6 +45,9 @@ class Simplicial(Direction):
         u = self.onto_hull(u, sides)
         return into_simplicial_cone(u, self.rows, self.rays, self.nonnegative)
 
+    def tail_fields(self) -> Fields | None:
+        return _with_rays(self.onto_hull.tail_fields(), self.exact("rays"), self.nonnegative, self.exact("rows"))
+
     def fold(self) -> tuple[Array, Direction]:
         """Only the step onto the affine hull: A u has to come from the rounded u, or cancellation breaks the rows."""
         onto_hull, plain = self.onto_hull.fold()
@@ -71,6 +75,11 @@ class Slacks(Simplicial):
     def forward(self, u: Tensor, sides: Sides) -> Tensor:
         u = self.onto_hull(self.scale * u, sides)
         return into_simplicial_cone(u, self.rows, self.rays, self._slacks)
+
+    def tail_fields(self) -> Fields | None:
+        scaled = {"linear": "diagonal", "matrix": np.full(self.coefficients, self.scale), "slacks": self.exact("slack")}
+        fields = _with_rays(self.onto_hull.tail_fields(), self.exact("rays"), torch.relu, self.exact("rows"))
+        return None if fields is None else fields | scaled | {"function": "share"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +121,14 @@ class LinesAndRays(Direction):
         u = c[..., : self.along_lines]
         return y + (u @ self.lines if self.by_basis else self.without(u, self.lines))
 
+    def tail_fields(self) -> Fields | None:
+        fields: Fields = {"columns": self.along_lines}
+        if self.along_lines:
+            lines = self.exact("lines")
+            fields |= {"linear": "matrix", "matrix": lines} if self.by_basis else {"linear": "without", "matrix": lines}
+            fields["rank"] = 0 if self.by_basis else lines.shape[1]
+        return _with_rays(fields, self.exact("rays"), self.nonnegative)
+
     def fold(self) -> tuple[Array, Direction]:
         if not self.along_lines:
             return super().fold()
@@ -135,6 +152,9 @@ class FoldedLinesAndRays(Direction):
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         return c[..., : self.size] + along_rays(c[..., self.size :], self.rays, self.nonnegative)
 
+    def tail_fields(self) -> Fields | None:
+        return _with_rays({"linear": "copy", "columns": self.size}, self.exact("rays"), self.nonnegative)
+
 
 class Vertices(Direction):
     """Convex weights of vertices, plus rays and lines: conv(V) + cone(R) + span(L)."""
@@ -152,6 +172,21 @@ class Vertices(Direction):
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         x = self.weights(c[..., : self.count]) @ self.vertices
         return x if self.beyond is None else x + self.beyond(c[..., self.count :], sides)
+
+    def tail_fields(self) -> Fields | None:
+        if self.beyond is not None or self.weights is not softmax:
+            return None
+        vertices = self.exact("vertices")
+        return {"conic": "own", "function": "softmax", "rays": vertices, "rays_count": len(vertices)}
+
+
+def _with_rays(fields: Fields, rays: Array, nonnegative: NonNegative, rows: Array | None = None) -> Fields | None:
+    """Fields of rays with weights of their own, or from the values of rows; None for a function of the user's own."""
+    name = next((name for name, function in NONNEGATIVE.items() if function is nonnegative), None)
+    if name is None:
+        return None
+    conic = {"conic": "own"} if rows is None else {"conic": "rows", "rows": rows}
+    return fields | conic | {"function": name, "rays": rays, "rays_count": len(rays)}
 
 
 def unit_start(rays: Array) -> Array:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rayhull.errors import EmptySetError
 from rayhull.maps.cone import NonNegative
 from rayhull.maps.simplex import Weights
-from rayhull.maps.strict import finite
+from rayhull.maps.strict import finite, overflow_cut
+from rayhull.nn import tail
 from rayhull.nn.base_point import base_of_kind, flat_base, need_set
-from rayhull.nn.block import BlockMap, ToEventOrder
+from rayhull.nn.block import BlockMap, Blocks, ToEventOrder
 from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory, OfSet
@@ -71,6 +72,9 @@ class MapInto(Constants, OfSet):
         True
     """
 
+    coefficients: int
+    blocks_are_independent = True
+
     def __init__(
         self,
         P: Polyhedron,
@@ -101,19 +105,16 @@ class MapInto(Constants, OfSet):
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
         kinds, base = P.mirrored_groups, flat_base(P, base)
         options = [replace(chosen, base=None if base is None else base_of_kind(base, kind)) for kind in kinds]
-        self.parts = nn.ModuleList(
+        self.parts = Blocks(
             BlockMap(P, kind, self._choose(kind.polyhedron, own), self.factory)
             for kind, own in zip(kinds, options, strict=True)
         )
         self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, self.factory)
+        self.renew()
         self.strict = strict
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         return choose(block, options)
-
-    @property
-    def coefficients(self) -> int:
-        return sum(part.coefficients for part in self.blocks())
 
     @property
     def strict(self) -> bool:
@@ -124,15 +125,19 @@ class MapInto(Constants, OfSet):
     def strict(self, on: bool) -> None:
         if on == self._strict:
             return
-        closings = [part.closings(on) for part in self.blocks()]  # may refuse: then nothing has changed
-        for part, closing in zip(self.blocks(), closings, strict=True):
-            part.closing = closing
+        self.parts.close(on)
         self._strict = on
         self.widen(on)
+        self.renew()
 
     def blocks(self) -> list[BlockMap]:
         """The kinds of blocks, in the order of their coefficients."""
-        return [part for part in self.parts if isinstance(part, BlockMap)]
+        return self.parts.kinds()
+
+    def renew(self) -> None:
+        """After a change of the blocks: what is worked out from them is worked out anew."""
+        self.coefficients = sum(part.coefficients for part in self.blocks())
+        self._programs: dict[tuple[torch.dtype, bool, bool], tail.Packed | None] = {}
 
     def forward(
         self,
@@ -145,22 +150,47 @@ class MapInto(Constants, OfSet):
         A: Tensor | None = None,
         A_eq: Tensor | None = None,
         base: Tensor | None = None,
+        origin: Sequence[Tensor] = (),
     ) -> Tensor:
         """A point of the set; what is given beside c replaces what was stated, one for all samples or one for each.
+
+        Args:
+            origin: what c was computed from, one row for each sample first. A strict map then cuts coefficients that
+                overflowed, and gives NaN where the origin itself is not finite.
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper and base (\\*, event shape), A (\\*, m, d),
             A_eq (\\*, m_eq, d)
         """
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        sides, how = Sides(b, b_eq, lower, upper, A, A_eq, base), How(c.dtype, self.shrinking, self.smooth)
-        if sides.given:
-            sides = sides.checked(self.polyhedron)
-            sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
-            if not self._constant_base(sides):
-                return self._followed(c, sides, how)
+        if b is b_eq is lower is upper is A is A_eq is base is None:
+            program = self._program(c.dtype) if tail.serves(c) else None
+            if program is None:
+                return self.in_tensor_operations(c, origin)
+            return tail.run(program, c, origin if self._strict else (), self)
+        sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
+        sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
+        return self.in_tensor_operations(c, origin, sides)
+
+    def _program(self, dtype: torch.dtype) -> tail.Packed | None:
+        """The constants of the compiled tail, None where it does not serve."""
+        key = (dtype, self.shrinking, self.smooth)
+        if key in self._programs:
+            return self._programs[key]
+        if self.strict:
+            self.parts.check(dtype)
+        return self._programs.setdefault(key, tail.pack(self, dtype))
+
+    def in_tensor_operations(self, c: Tensor, origin: Sequence[Tensor] = (), sides: Sides | None = None) -> Tensor:
+        """The map as torch sees it: what defines it, runs everywhere, and is differentiated any number of times."""
+        how, sides = How(c.dtype, self.shrinking, self.smooth), sides or Sides()
+        if self.strict:
+            self.parts.check(c.dtype)
+            c = finite(overflow_cut(c, origin) if origin else c)
+        if sides.given and not self._constant_base(sides):
+            return self._followed(c, sides, how)
         try:
-            points = self._points(self._strictly(c) if self.strict else c, sides, how)
+            points = self._points(c, sides, how)
         except (NoSlackError, EmptySetError) as error:
             if isinstance(error, EmptySetError) and self.infeasible == "raise":
                 raise
@@ -169,10 +199,7 @@ class MapInto(Constants, OfSet):
 
     def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
         """The points of each kind of block, (\\*, count · size)."""
-        return [part(own, sides, how) for part, own in zip(self.blocks(), self._split(c), strict=True)]
-
-    def _split(self, c: Tensor) -> tuple[Tensor, ...]:
-        return torch.split(c, [part.coefficients for part in self.blocks()], -1)
+        return [part(own, sides, how) for part, own in self.parts.split(c)]
 
     def _constant_base(self, sides: Sides) -> bool:
         """Whether the blocks follow the sides from the base point of the set as it was stated."""
@@ -190,43 +217,23 @@ class MapInto(Constants, OfSet):
         if self.following is None:
             self.following = Following(self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self.factory)
             self.following.widen(self.strict)
-        own, kind = self._free(finite(c) if self.strict else c), self._kind()
+        free = self.to_event_order(self.parts.free(c))
+        own = free.flatten(free.ndim - len(self.polyhedron.shape))
         batch = sides.batch(tuple(own.shape[:-1]))
         flat = own.expand(*batch, -1).reshape(-1, own.shape[-1])
+        kind = Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
         x: Tensor = self.following(flat, sides.spread(batch, own.dtype), how, kind)
         return x.reshape(*batch, *self.polyhedron.shape)
 
-    def _kind(self) -> Kind:
-        """What the coefficients of a set that follows the sample stand for."""
-        points = self.identity_inside and any(part.view is None for part in self.blocks())
-        nearest = all(part.method in ("projection", "free") for part in self.blocks())
-        return Kind(points, nearest and points, self.strict)
-
-    def _free(self, c: Tensor) -> Tensor:
-        """What c stands for with nothing imposed, points or directions, flat in event order. Shape: (\\*, d)"""
-        points = self._kind().points
-        parts = zip(self.blocks(), self._split(c), strict=True)
-        own = [part.point_of(v) if points else part.coordinates_of(v) for part, v in parts]
-        free = self.to_event_order(torch.cat(own, -1))
-        return free.flatten(free.ndim - len(self.polyhedron.shape))
-
-    def _strictly(self, c: Tensor) -> Tensor:
-        self._check(c.dtype)
-        return finite(c)
-
-    def _check(self, dtype: torch.dtype) -> None:
-        for part in self.blocks():
-            part.closing.check(dtype)
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes
-            self._check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
+            self.parts.check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
         return super()._apply(fn, recurse)
 
     @property
     def identity_inside(self) -> bool:
         """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
-        return all(part.direction.identity_inside for part in self.blocks())
+        return self.parts.identity_inside
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Coefficients that give x, for an x in the set and a way in that is the identity there.
@@ -234,7 +241,7 @@ class MapInto(Constants, OfSet):
         Shape: (\\*, event shape) → (\\*, coefficients)
         """
         self._need_identity()
-        parts = zip(self.blocks(), self._split(self.to_event_order.inverse_of(x)), strict=True)
+        parts = self.parts.split(self.to_event_order.inverse_of(x))
         return torch.cat([part.coefficients_of(own) for part, own in parts], -1).to(x.dtype)
 
     def point_of(self, c: Tensor) -> Tensor:
@@ -250,8 +257,8 @@ class MapInto(Constants, OfSet):
             (tensor([3., 1.]), tensor([2., 2.]))
         """
         self._need_identity()
-        parts = zip(self.blocks(), self._split(c), strict=True)
-        return self.to_event_order(torch.cat([part.point_of(own) for part, own in parts], -1).to(c.dtype))
+        points = [part.point_of(own) for part, own in self.parts.split(c)]
+        return self.to_event_order(torch.cat(points, -1).to(c.dtype))
 
     def _need_identity(self) -> None:
         if not self.identity_inside:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class PaperMap(MapInto):
     """x = R |β| / max(1, gauge): lines as two opposite rays, one scaling for all blocks."""
 
+    blocks_are_independent = False
+
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         view = seen_from_apex(block)
         if view is None:
@@ -35,7 +37,7 @@ class PaperMap(MapInto):
         return Choice("rays", f"{len(lines)} lines, twice, and {len(cone.rays)} rays", direction, view)
 
     def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
-        each = [(part, part.sides(sides), own) for part, own in zip(self.blocks(), self._split(c), strict=True)]
+        each = [(part, part.sides(sides), own) for part, own in self.parts.split(c)]
         directions = [part.aim(own, given) for part, given, own in each]
         scales = [
             part.closing.scale(y, part.base_point(given), given, how)

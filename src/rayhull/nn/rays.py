@@ -67,7 +67,7 @@ def from_apex(P: Polyhedron, view: View, options: Options, budget: int | None) -
 def _independent(P: Polyhedron, view: View, options: Options, rows: Array, found: Array) -> tuple[Direction, str]:
     """Independent rows: a coefficient for each slack, unless the user names a function or rays oppose each other."""
     inside, least = within(rows, view.equal), least_cosine(found)
-    if options.nonnegative is not None or least < AGAINST:
+    if options.nonnegative is not None or least < AGAINST or not len(rows):
         direction = Simplicial(inside, found, view.equal, options.function("relu"), options.factory)
         return direction, f"{len(rows)} independent rows, u - A⁺relu(A u)"
     slack = -(rows @ (base_point(P, options.scale) - view.base))

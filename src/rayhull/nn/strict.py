@@ -31,6 +31,7 @@ from rayhull.nn.closing import (
 )
 from rayhull.nn.constants import Factory
 from rayhull.nn.gauge import Gauge
+from rayhull.nn.tail import Fields
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class StrictInterval(Finishing):
             return x.to(how.dtype)
         low, high = self.read(how.dtype)
         return x.clamp(low, high).to(how.dtype)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return super().tail_fields(dtype) | {"finish": "interval", "finish_numbers": self.numbers_of(dtype)}
 
 
 def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
@@ -190,6 +194,13 @@ class StrictPull(Finishing):
         if self.conic:  # 0 is in the set
             inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
         return inside.to(how.dtype)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        own: Fields = {"finish": "pull", "finish_numbers": self.numbers_of(dtype)}
+        own |= {"moving": self.moving, "apex": self.conic, "from": self.exact("start"), "along": self.exact("along")}
+        for name, gauge in (("loose", self.loose), ("tight", self.tight)):
+            own |= {} if gauge is None else gauge.tail_fields(name)
+        return super().tail_fields(dtype) | own
 
 
 def interior_ray(P: Polyhedron) -> Array | None:

@@ -4,6 +4,7 @@
 #include "active_set.hpp"
 #include "chain.hpp"
 #include "clipped_shift.hpp"
+#include "layer_tail.hpp"
 
 RAYHULL_SAY_STAMP;
 
@@ -22,6 +23,8 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
   library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");
+  library.def("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
+  library.def("layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
@@ -29,4 +32,6 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("clipped_shift", TORCH_BOX(&rayhull::clipped_shift_blocks));
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
+  library.impl("layer_tail", TORCH_BOX(&rayhull::layer_tail));
+  library.impl("layer_tail_backward", TORCH_BOX(&rayhull::layer_tail_backward));
 }

@@ -1,0 +1,75 @@
+// The layer's tail: what follows the Linear, coefficients -> points of the set, for small dense sets.
+//
+//   x = finish(x0 + t · approach(direction(c))),  t = scale of the closing
+//
+// nn/tail.py writes the constants of a layer into two arrays, a Program; the modules of nn/ are the definition. All is
+// computed in float64, as strict margins need it, and rounded once at the end: sums may be fused (one rounding fewer),
+// never left out.
+#pragma once
+
+#include <cstdint>
+
+namespace rayhull {
+
+// The orders below are those of nn/tail.py.
+enum Linear : int64_t { NO_LINES, COPY, DIAGONAL, MATRIX, WITHOUT, LINEARS };
+enum Conic : int64_t { NO_RAYS, OWN, ROWS, CONICS };
+enum Step : int64_t { NO_STEP, CLAMP, GRAM, POINTS, STEPS };
+enum Scale : int64_t { NO_SCALE, SHRINK, STRICT_SHRINK, REACH, SCALES };
+enum Finish : int64_t { NO_FINISH, INTERVAL, PULL, FINISHES };
+
+// max_i (a_i·y - b_i) / h_i: rows over their slack, then bounds. Places in the numbers, -1 where there is none.
+struct Gauge {
+  int64_t rows, matrix, offset;                       // (rows, n), (rows)
+  int64_t upper, lower, upper_offset, lower_offset;  // (n) each
+};
+
+// One kind of block, every field a number or a place among the numbers. memcpy'd from the layout: FIELDS of nn/tail.py.
+struct Block {
+  int64_t count, size, coefficients, start;  // of places; of coordinates; for one place; the first of them
+  int64_t places, signs, base;               // event positions (count, size), in the layout; (count); (size)
+  int64_t linear, columns, matrix, rank;     // coefficients along lines; their matrix, or an orthonormal basis of what to remove
+  int64_t hull_rank, hull;                   // an orthonormal basis of the equalities (size, rank)
+  int64_t conic, rays_count, function, rays, rows, slacks;
+  int64_t step, steps, step_rows, equalities, step_matrix, back, turn, seen, low, high, momenta, length;
+  int64_t equal_rank, equal;                 // removed after the steps
+  int64_t clean_rank, clean, origin;         // removed before the closing, seen from a point of the hull
+  int64_t scale, scale_numbers;
+  Gauge shrink;
+  int64_t finish, finish_numbers, moving, apex, from, along;
+  Gauge loose, tight;
+};
+
+struct Program {
+  const int64_t* layout;
+  const double* numbers;
+  const Block* blocks;
+  int64_t kinds;
+  bool strict;  // coefficients are cut at `largest`, and next to nothing is never taken for a direction
+  double largest;
+};
+
+// Coefficients of n samples, `stride` from one to the next. `marks`, where there are any, say which samples come out as
+// not a number; then coefficients that are none count as 0 (they overflowed).
+template <class T>
+struct Given {
+  const T* c;
+  int64_t stride;
+  bool overflows;
+  const double* marks;
+};
+
+// Whether every place of a block lies in the arrays.
+bool fits(const Block& block, const int64_t* layout, int64_t layout_size, int64_t numbers_size, int64_t coefficients,
+          int64_t dim);
+
+// x (n, dim) for samples start .. stop - 1.
+template <class T>
+void tail_forward(const Program& program, const Given<T>& given, int64_t dim, T* x, int64_t start, int64_t stop);
+
+// The gradient in c, contiguous (n, width), for the gradient g in x (n, dim).
+template <class T>
+void tail_backward(const Program& program, const Given<T>& given, int64_t dim, const T* g, int64_t width, T* grad,
+                   int64_t start, int64_t stop);
+
+}  // namespace rayhull

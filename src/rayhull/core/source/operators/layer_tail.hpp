@@ -1,0 +1,161 @@
+// The operators around the layer's tail, forwards and backwards.
+#pragma once
+
+#include "../layer/tail.hpp"
+#include "tensors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace rayhull {
+
+// A program as two tensors: layout (int64: kinds, coefficients, dim, strict, axes, event shape, blocks, places) and
+// numbers (float64). Whatever they say, nothing outside of them is read.
+struct TailTensors {
+  Tensor layout, numbers;
+  int64_t coefficients, dim;
+  std::vector<int64_t> event;
+  std::vector<Block> blocks;
+  bool strict;
+
+  TailTensors(const Tensor& layout_, const Tensor& numbers_)
+      : layout(dense<int64_t>(layout_, 1)), numbers(dense<double>(numbers_, 1)) {
+    constexpr int64_t head = 5;
+    const int64_t* data = read<int64_t>(layout);
+    const int64_t length = layout.numel();
+    STD_TORCH_CHECK(length >= head && data[0] >= 0 && data[4] >= 0 && data[0] < length && data[4] < length,
+                    "rayhull: a program that is none");
+    coefficients = data[1], dim = data[2], strict = data[3] != 0;
+    const int64_t first = head + data[4], fields = sizeof(Block) / sizeof(int64_t);
+    STD_TORCH_CHECK(first + data[0] * fields <= length, "rayhull: a program that ends too early");
+    event.assign(data + head, data + first);
+    int64_t size = 1;
+    for (int64_t length_of_axis : event) {
+      STD_TORCH_CHECK(0 <= length_of_axis && length_of_axis <= dim, "rayhull: an event shape out of range");
+      size = std::min(size * length_of_axis, dim + 1);  // beyond dim it is wrong anyway, and must not overflow
+    }
+    STD_TORCH_CHECK(size == dim && dim < (int64_t(1) << 31), "rayhull: an event shape of another size");
+    blocks.resize(data[0]);
+    std::memcpy(blocks.data(), data + first, data[0] * sizeof(Block));
+    for (const Block& block : blocks) {
+      STD_TORCH_CHECK(fits(block, data, length, numbers.numel(), coefficients, dim), "rayhull: a program out of range");
+    }
+  }
+
+  template <class T>
+  Program program() const {
+    const double largest = std::is_same_v<T, double> ? 0x1p127 : double(std::numeric_limits<T>::max());
+    return {read<int64_t>(layout), read<double>(numbers), blocks.data(), int64_t(blocks.size()), strict, largest};
+  }
+
+  // Samples for which a thread is worth waking, in units of LANES of them.
+  int64_t grain() const { return 1 + (int64_t(1) << 15) / (1 + numbers.numel()); }
+};
+
+template <class T>
+bool all_finite(const T* values, int64_t count) {
+  int bad = 0;  // one pass without a branch
+  for (int64_t i = 0; i < count; i++) bad |= !(std::fabs(values[i]) <= std::numeric_limits<T>::max());
+  return !bad;
+}
+
+inline bool all_finite(const Tensor& tensor) {
+  if (tensor.scalar_type() == scalar_type<double>()) return all_finite(read<double>(tensor), tensor.numel());
+  STD_TORCH_CHECK(tensor.scalar_type() == scalar_type<float>(), "rayhull: origins must be float32 or float64");
+  return all_finite(read<float>(tensor), tensor.numel());
+}
+
+template <class T>
+bool rows_finite(const T* values, int64_t n, int64_t width, int64_t stride) {
+  bool fine = true;
+  for (int64_t i = 0; i < n; i++) fine &= all_finite(values + i * stride, width);
+  return fine;
+}
+
+// 0, or not a number for samples that were computed from something that is not finite: empty where none was. The first
+// origin has one row for each sample, the others (weights) serve all.
+template <class T>
+std::vector<double> marks_of(const Tensor& c, int64_t stride, int64_t k, const std::vector<Tensor>& origin, int64_t n) {
+  if (origin.empty() || rows_finite(read<T>(c), n, k, stride)) return {};
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  bool weights = true;
+  for (size_t i = 1; i < origin.size(); i++) weights &= all_finite(torch::stable::contiguous(origin[i]));
+  std::vector<double> marks(n, weights ? 0.0 : none);
+  const Tensor features = torch::stable::contiguous(origin[0]);
+  STD_TORCH_CHECK(features.scalar_type() == scalar_type<T>() && (n == 0 || features.numel() % n == 0),
+                  "rayhull: origins of other samples");
+  const int64_t width = n ? features.numel() / n : 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!all_finite(read<T>(features) + i * width, width)) marks[i] = none;
+  }
+  return marks;
+}
+
+// Coefficients as rows: as they lie where each row does, else copied.
+inline Tensor rows_of(const Tensor& c, int64_t width) {
+  STD_TORCH_CHECK(c.is_cpu() && c.dim() >= 1 && c.size(c.dim() - 1) == width, "rayhull: coefficients of another shape");
+  if (c.dim() == 2 && c.stride(1) == 1 && c.stride(0) >= width) return c;
+  return c.is_contiguous() ? c : torch::stable::contiguous(c);
+}
+
+inline int64_t row_stride(const Tensor& c, int64_t width) { return c.dim() == 2 ? c.stride(0) : width; }
+
+template <class F>
+void over_samples(const TailTensors& tail, int64_t n, const F& run) {
+  const int64_t groups = (n + 7) / 8;  // threads take whole groups of eight samples
+  parallel(groups, tail.grain(), [&](int64_t a, int64_t b) { run(8 * a, std::min(n, 8 * b)); });
+}
+
+template <class T>
+Tensor layer_tail_of(const TailTensors& tail, Tensor c, const std::vector<Tensor>& origin) {
+  std::vector<int64_t> shape;
+  for (int64_t axis = 0; axis + 1 < c.dim(); axis++) shape.push_back(c.size(axis));
+  shape.insert(shape.end(), tail.event.begin(), tail.event.end());
+  const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
+  c = rows_of(c, width);
+  const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
+  Tensor x = torch::stable::empty(shape, scalar_type<T>(), std::nullopt,
+                                  torch::stable::Device(torch::headeronly::DeviceType::CPU));
+  const Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const Program program = tail.program<T>();
+  over_samples(tail, n, [&](int64_t a, int64_t b) { tail_forward(program, given, tail.dim, write<T>(x), a, b); });
+  return x;
+}
+
+template <class T>
+Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const std::vector<Tensor>& origin) {
+  const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
+  STD_TORCH_CHECK(g.is_cpu() && g.scalar_type() == scalar_type<T>() && g.numel() == n * tail.dim,
+                  "rayhull: a gradient of another shape than the points");
+  Tensor grad = torch::stable::empty_like(torch::stable::contiguous(c));
+  g = g.is_contiguous() ? g : torch::stable::contiguous(g), c = rows_of(c, width);
+  const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
+  const Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const Program program = tail.program<T>();
+  over_samples(tail, n, [&](int64_t a, int64_t b) {
+    tail_backward(program, given, tail.dim, read<T>(g), width, write<T>(grad), a, b);
+  });
+  return grad;
+}
+
+// c (*, coefficients) float32 or float64 -> x (*, event shape)
+inline Tensor layer_tail(Tensor c, std::vector<Tensor> origin, Tensor layout, Tensor numbers) {
+  const TailTensors tail(layout, numbers);
+  if (c.scalar_type() == scalar_type<double>()) return layer_tail_of<double>(tail, c, origin);
+  STD_TORCH_CHECK(c.scalar_type() == scalar_type<float>(), "rayhull: coefficients must be float32 or float64");
+  return layer_tail_of<float>(tail, c, origin);
+}
+
+// The gradient in c for the gradient g in x.
+inline Tensor layer_tail_backward(Tensor g, Tensor c, std::vector<Tensor> origin, Tensor layout, Tensor numbers) {
+  const TailTensors tail(layout, numbers);
+  if (c.scalar_type() == scalar_type<double>()) return layer_tail_backward_of<double>(tail, g, c, origin);
+  STD_TORCH_CHECK(c.scalar_type() == scalar_type<float>(), "rayhull: coefficients must be float32 or float64");
+  return layer_tail_backward_of<float>(tail, g, c, origin);
+}
+
+}  // namespace rayhull

@@ -1,0 +1,181 @@
+"""The layer's tail, compiled: one operator of the core in place of the small tensor operations after the Linear.
+
+It serves eager calls on the CPU, in float32 and float64, for small and middling dense sets. The modules of a block are
+the definition: each says in ``tail_fields`` what the operator needs to know of it, or None where it does not serve.
+Compiled and exported graphs, other devices and dtypes, ``torch.func``, forward-mode derivatives and second derivatives
+take the tensor operations. source/layer/tail.hpp has the other half of the tables below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from rayhull.core import operators
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.nn.block import BlockMap
+    from rayhull.nn.map_into import MapInto
+
+Fields = dict[str, Any]  # of a block: numbers, names of kinds, and arrays
+PLAIN, DTYPES = (Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
+LARGEST = 2**19  # numbers of a program: beyond, a product over all samples at once is faster
+
+KINDS = {
+    "linear": ("none", "copy", "diagonal", "matrix", "without"),
+    "conic": ("none", "own", "rows"),
+    "function": ("relu", "abs", "square", "softplus", "share", "softmax"),
+    "step": ("none", "clamp", "gram", "points"),
+    "scale": ("none", "shrink", "strict shrink", "reach"),
+    "finish": ("none", "interval", "pull"),
+}
+GAUGE = ("rows", "matrix", "offset", "upper", "lower", "upper_offset", "lower_offset")
+
+
+def _gauge(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}_{field}" for field in GAUGE)
+
+
+FIELDS = (
+    *("count", "size", "coefficients", "start", "places", "signs", "base"),
+    *("linear", "columns", "matrix", "rank", "hull_rank", "hull"),
+    *("conic", "rays_count", "function", "rays", "rows", "slacks"),
+    *("step", "steps", "step_rows", "equalities", "step_matrix", "back", "turn", "seen", "low", "high", "momenta"),
+    *("length", "equal_rank", "equal", "clean_rank", "clean", "origin", "scale", "scale_numbers"),
+    *(*_gauge("shrink"), "finish", "finish_numbers", "moving", "apex", "from", "along"),
+    *(*_gauge("loose"), *_gauge("tight")),
+)
+RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # columns of a basis
+NEEDS_NO_NUMBERS = {"scale_numbers": 0, "finish_numbers": 0}
+COUNTS = frozenset(
+    {"count", "size", "coefficients", "start", "columns", "rank", "rays_count", "steps", "step_rows", "equalities"}
+    | {"moving", "apex", *RANKS.values(), *(f"{gauge}_rows" for gauge in ("shrink", "loose", "tight"))}
+)
+
+
+class Packed(NamedTuple):
+    """The constants of a layer as the operator takes them."""
+
+    layout: Tensor  # int64
+    numbers: Tensor  # float64
+
+
+def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
+    """The layer's constants for coefficients of a dtype, or None where the operator does not serve."""
+    if not (operators.available() and into.shrinking and not into.smooth and into.blocks_are_independent):
+        return None
+    fields = [_block_fields(part, dtype) for part in into.blocks()]
+    if any(own is None for own in fields):
+        return None
+    packed = _Writer(into, [own for own in fields if own is not None])
+    return packed.program() if packed.length <= LARGEST else None
+
+
+def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
+    """The fields of a block's direction, step and closing together."""
+    base = part.base_point.exact("point")
+    found = [part.direction.tail_fields(), part.closing.tail_fields(dtype)]
+    found += [step.tail_fields(base) for step in part.approach]  # type: ignore[operator]
+    if len(part.approach) > 1 or any(own is None for own in found):
+        return None
+    fields: Fields = {"count": part.count, "size": part.size, "coefficients": part.direction.coefficients}
+    for own in found:
+        fields |= own or {}
+    if part.direction.on_hull and not part.approach:
+        fields.pop("clean", None)
+    if not part.base_point.at_zero:
+        fields["base"] = base
+    if part.mirrored:
+        fields["signs"] = part.exact("sign")
+    return fields
+
+
+class _Writer:
+    """Writes fields one after another: arrays among the numbers, their places and everything else in the layout."""
+
+    def __init__(self, into: MapInto, blocks: Sequence[Fields]) -> None:
+        self.arrays: list[Array] = []
+        self.length = 0
+        self.into = into
+        rows, start = [], 0
+        for fields in blocks:
+            rows.append(self._row(fields | {"start": start}))
+            start += fields["count"] * fields["coefficients"]
+        self.rows, self.coefficients = rows, start
+
+    def _row(self, fields: Fields) -> list[int]:
+        known = fields | {rank: fields[basis].shape[1] for basis, rank in RANKS.items() if basis in fields}
+        unknown = set(known) - set(FIELDS)
+        assert not unknown, f"no field of the operator: {unknown}"
+        return [self._number(name, known) for name in FIELDS]
+
+    def _number(self, name: str, fields: Mapping[str, Any]) -> int:
+        if name in KINDS:
+            return KINDS[name].index(fields.get(name, KINDS[name][0]))
+        if name in COUNTS:
+            return int(fields.get(name, 0))
+        value = fields.get(name)
+        return NEEDS_NO_NUMBERS.get(name, -1) if value is None else self._placed(np.asarray(value, np.float64))
+
+    def _placed(self, array: Array) -> int:
+        self.arrays.append(array.ravel())
+        self.length += array.size
+        return self.length - array.size
+
+    def program(self) -> Packed:
+        P, order = self.into.polyhedron, self.into.to_event_order.order
+        head = [len(self.rows), self.coefficients, P.dim, int(self.into.strict), len(P.shape), *P.shape]
+        place, column = len(head) + len(self.rows) * len(FIELDS), FIELDS.index("places")
+        for row in self.rows:
+            row[column] = place
+            place += row[FIELDS.index("count")] * row[FIELDS.index("size")]
+        layout = torch.tensor([*head, *(number for row in self.rows for number in row), *order.tolist()])
+        return Packed(layout, torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)])))
+
+
+class Tail(torch.autograd.Function):
+    """The operator with its own backward pass; second derivatives are those of the tensor operations."""
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> Tensor:
+        ctx.save_for_backward(c)
+        ctx.origin, ctx.packed, ctx.into = origin, packed, into
+        return operators.layer_tail(c, origin, *packed)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (c,) = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, *ctx.packed), None, None, None
+        x = ctx.into.in_tensor_operations(c, ctx.origin)  # create_graph=True
+        (gradient,) = torch.autograd.grad(x, c, g, create_graph=True)
+        return gradient, None, None, None
+
+
+def serves(c: Tensor) -> bool:
+    """Whether a call is one that the operator can take: eager, on the CPU, with nothing that looks inside."""
+    return not (
+        torch.compiler.is_compiling()
+        or not c.is_cpu
+        or type(c) not in PLAIN
+        or c.dtype not in DTYPES
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state()
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
+def run(packed: Packed, c: Tensor, origin: Sequence[Tensor], into: MapInto) -> Tensor:
+    """Points of the set by the operator."""
+    if c.requires_grad and torch.is_grad_enabled():
+        x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
+        return x
+    return operators.layer_tail(c, origin, *packed)

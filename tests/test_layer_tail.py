@@ -1,0 +1,198 @@
+"""The compiled tail of a layer: the same points and gradients as the tensor operations that define it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rayhull as rh
+from rayhull.core import operators
+from rayhull.errors import RayhullError
+from rayhull.nn import tail
+from tests.zoo import ZOO
+
+pytestmark = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
+METHODS = ("auto", "rays", "vertices", "shrink", "approach")
+
+
+def maps(name, dtype=torch.float64):
+    """Every map into a set that the operator serves, strict or not."""
+    for method in METHODS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                into = rh.MapInto(ZOO[name](), method=method, dtype=dtype, max_generators=500)
+        except RayhullError:
+            continue
+        for strict in (False, True):
+            try:
+                into.strict = strict
+            except RayhullError:
+                continue
+            if into._program(dtype) is not None:
+                yield f"{method}{', strict' if strict else ''}", into
+
+
+def drawn(into, n=13, scale=3.0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    return scale * torch.randn(n, into.coefficients, generator=generator, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_points_and_gradients_are_those_of_the_tensor_operations(name):
+    for way, into in maps(name):
+        ours, theirs = (drawn(into).requires_grad_() for _ in range(2))
+        x, defined = into(ours), into.in_tensor_operations(theirs)
+        assert type(x.grad_fn).__name__ == "TailBackward", way
+        assert torch.allclose(x, defined, rtol=1e-12, atol=1e-12 * float(defined.detach().abs().max())), way
+        weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+        (g,) = torch.autograd.grad((x * weights).sum(), ours)
+        (h,) = torch.autograd.grad((defined * weights).sum(), theirs)
+        assert torch.allclose(g, h, rtol=1e-8, atol=1e-9 * float(h.abs().max())), way
+
+
+@pytest.mark.parametrize("name", ["box", "simplex", "convex", "random cone", "random floats in a box"])
+def test_float32_points_are_inside_and_near_those_of_float64(name):
+    for way, into in maps(name, torch.float32):
+        c = drawn(into, dtype=torch.float32)
+        x, exact = into(c), into.double()(c.double())
+        assert x.dtype == torch.float32
+        assert torch.allclose(x.double(), exact, rtol=1e-5, atol=1e-5 * float(exact.abs().max())), way
+        inside = into.polyhedron.contains_exactly(x) if into.strict and not len(into.polyhedron.equality_rows) else None
+        assert inside is None or bool(inside.all()), way
+        into.float()
+
+
+def boxed(**options):
+    rng = np.random.default_rng(0)
+    P = rh.Polyhedron(rng.standard_normal((6, 5)), np.ones(6), lower=-1, upper=1)
+    return rh.MapInto(P, dtype=torch.float64, **options)
+
+
+@pytest.mark.parametrize("method", ["shrink", "approach"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_gradients_pass_gradcheck_and_second_ones_are_those_of_the_tensor_operations(method, strict):
+    into = boxed(method=method, strict=strict)
+    c = drawn(into, 3, 0.7).requires_grad_()
+    assert torch.autograd.gradcheck(into, c)
+    (g,) = torch.autograd.grad(into(c).square().sum(), c, create_graph=True)
+    (h,) = torch.autograd.grad(into.in_tensor_operations(c).square().sum(), c, create_graph=True)
+    assert torch.allclose(torch.autograd.grad(g.sum(), c)[0], torch.autograd.grad(h.sum(), c)[0], atol=1e-9)
+
+
+def test_batches_of_any_shape_and_stride():
+    into = boxed(method="approach")
+    c = drawn(into, 24)
+    x = into(c)
+    assert torch.equal(into(c[0]), x[0])
+    assert torch.equal(into(c.reshape(2, 3, 4, -1)), x.reshape(2, 3, 4, -1))
+    wide = torch.cat([c, c], -1)
+    assert torch.equal(into(wide[:, : into.coefficients]), x)
+    assert torch.equal(into(c.T.contiguous().T), x)
+    assert into(c[:0]).shape == (0, 5)
+    assert into(c[:0].requires_grad_()).shape == (0, 5)
+
+
+def test_threads_do_not_change_the_points():
+    into, before = boxed(method="approach", strict=True), torch.get_num_threads()
+    c = drawn(into, 5000).requires_grad_()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            x = into(c)
+            found.append((x, *torch.autograd.grad(x.square().sum(), c)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_a_map_is_packed_anew_when_its_switches_move():
+    into = boxed(method="shrink")
+    c = drawn(into)
+    for change in ({"strict": True}, {"shrinking": False}, {"shrinking": True}, {"smooth": True}, {"strict": False}):
+        for name, value in change.items():
+            setattr(into, name, value)
+        assert torch.allclose(into(c), into.in_tensor_operations(c), atol=1e-12), change
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_not_finite_comes_out_as_the_tensor_operations_have_it(value, strict):
+    into = boxed(method="approach", strict=strict)
+    c = drawn(into)
+    c[3, 1] = value
+    x, defined = into(c), into.in_tensor_operations(c)
+    assert torch.allclose(x, defined, equal_nan=True, atol=1e-12)
+
+
+def test_a_strict_layer_tells_an_overflow_from_features_that_are_not_finite():
+    P = rh.box(-1, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1)
+    layer = rh.Constrained(2, P, strict=True, method="approach")
+    assert layer.map._program(torch.float32) is not None
+    features = torch.tensor([[3e38, 3e38], [torch.nan, 0], [0, torch.inf], [1, 2]])
+    with torch.no_grad():
+        layer.linear.weight.fill_(9.0)
+        for run in (layer, layer.fold()):
+            x = run(features)
+            assert x.isnan().all(-1).tolist() == [False, True, True, False]
+            assert P.contains_exactly(x[[0, 3]]).all()
+        layer.linear.weight[0, 0] = torch.nan
+        assert layer(features).isnan().all()
+
+
+class Looking(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_the_operator_cannot_take_takes_the_tensor_operations():
+    into = boxed(method="approach")
+    c = drawn(into)
+    defined = into.in_tensor_operations(c)
+    assert torch.allclose(torch.func.vmap(into)(c), defined)
+    jacobian = torch.func.jacrev(into)(c[0])
+    assert torch.allclose(torch.func.jacfwd(into)(c[0]), jacobian)
+    with forward_ad.dual_level():
+        x = into(forward_ad.make_dual(c[0], torch.ones_like(c[0])))
+        assert torch.allclose(forward_ad.unpack_dual(x).tangent, jacobian.sum(1))
+    with Looking():
+        assert not tail.serves(c)
+        assert torch.allclose(into(c), defined)
+    with torch.autocast("cpu"):
+        assert not tail.serves(c)
+    assert not tail.serves(c.bfloat16())
+    assert not tail.serves(c.to("meta"))
+    assert rh.MapInto(into.polyhedron, method="projection")._program(torch.float32) is None
+    assert rh.MapInto(rh.monotone(4), method="rays", nonnegative=torch.exp)._program(torch.float32) is None
+
+
+@pytest.mark.parametrize("method", ["shrink", "approach", "vertices"])
+def test_a_program_that_is_spoiled_is_refused_not_followed(method):
+    into = boxed(method=method, strict=True)
+    layout, numbers = into._program(torch.float64)
+    c = drawn(into, 3)
+    first = 6  # kinds, coefficients, dim, strict, axes, shape
+    for position in range(len(layout)):
+        for value in (-2, 2**20, 2**40, -(2**60)):
+            spoiled = layout.clone()
+            spoiled[position] = value
+            try:
+                operators.layer_tail(c, (), spoiled, numbers)
+                operators.layer_tail_backward(drawn(into, 3)[:, :5], c, (), spoiled, numbers)
+            except RuntimeError as error:
+                assert "rayhull" in str(error)
+            else:  # a field that this program does not read, or that means something else in range
+                name = tail.FIELDS[position - first] if first <= position < first + len(tail.FIELDS) else ""
+                assert position == 3 or name not in tail.COUNTS - {"moving", "apex"}, name
+    with pytest.raises(RuntimeError, match="out of range"):
+        operators.layer_tail(c, (), layout, numbers[:-3])
+    with pytest.raises(RuntimeError, match="coefficients"):
+        operators.layer_tail(c[:, :-1], (), layout, numbers)
+    with pytest.raises(RuntimeError, match="float32 or float64"):
+        operators.layer_tail(c.half(), (), layout, numbers)
