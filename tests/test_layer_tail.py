@@ -17,7 +17,7 @@ from rayhull.nn import tail
 from tests.zoo import ZOO
 
 pytestmark = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
-METHODS = ("auto", "rays", "vertices", "shrink", "approach")
+METHODS = ("auto", "rays", "vertices", "shift", "shrink", "approach")
 
 
 def maps(name, dtype=torch.float64):

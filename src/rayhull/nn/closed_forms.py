@@ -16,6 +16,7 @@ from rayhull.maps.order import between, between_inverse, chain, into_grid_order,
 from rayhull.nn.base_point import coordinates_at
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options, inside
+from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -179,6 +180,12 @@ class Shift(Direction):
         high = self.upper if sides.upper is None else sides.upper
         x = clipped_shift(self.free(c), self.row, rhs, low, high, equality=self.equality)
         return torch.where(self._empty(rhs, low, high)[..., None], torch.nan, x) if sides.given else x
+
+    def tail_fields(self) -> Fields:
+        row, bounds = self.exact("row"), np.stack([self.exact("lower"), self.exact("upper")])
+        lines = {"linear": "diagonal", "columns": len(row), "matrix": self.exact("matrix"), "point": self.exact("base")}
+        numbers = [float(self.exact("rhs")), float(self.equality)]
+        return lines | {"conic": "shift", "rays_count": len(row), "rays": row, "rows": bounds, "slacks": numbers}
 
     def _empty(self, rhs: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Which samples have no point at all: an error, or NaN in a compiled graph."""

@@ -29,7 +29,7 @@ LARGEST = 2**19  # numbers of a program: beyond, a product over all samples at o
 
 KINDS = {
     "linear": ("none", "copy", "diagonal", "matrix", "without"),
-    "conic": ("none", "own", "rows"),
+    "conic": ("none", "own", "rows", "shift"),
     "function": ("relu", "abs", "square", "softplus", "share", "softmax"),
     "step": ("none", "clamp", "gram", "points"),
     "scale": ("none", "shrink", "strict shrink", "reach"),
@@ -45,7 +45,7 @@ def _gauge(name: str) -> tuple[str, ...]:
 FIELDS = (
     *("count", "size", "coefficients", "start", "places", "signs", "base"),
     *("linear", "columns", "matrix", "rank", "hull_rank", "hull"),
-    *("conic", "rays_count", "function", "rays", "rows", "slacks"),
+    *("conic", "rays_count", "function", "rays", "rows", "slacks", "point"),
     *("step", "steps", "step_rows", "equalities", "step_matrix", "back", "turn", "seen", "low", "high", "momenta"),
     *("length", "equal_rank", "equal", "clean_rank", "clean", "origin", "scale", "scale_numbers"),
     *(*_gauge("shrink"), "finish", "finish_numbers", "moving", "apex", "from", "along"),

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace rayhull {
+namespace rayhull::layer {
 
 // The order is that of FUNCTIONS in nn/tail.py. SHARE is softplus / log 2.
 enum Function : int64_t { RELU, ABS, SQUARE, SOFTPLUS, SHARE, SOFTMAX, FUNCTIONS };
@@ -86,4 +86,4 @@ inline void softmax(const Lanes* x, int64_t r, Lanes* w) {
   for (int64_t i = 0; i < r; i++) w[i] = w[i] / sum;
 }
 
-}  // namespace rayhull
+}  // namespace rayhull::layer

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace rayhull {
+namespace rayhull::layer {
 
 constexpr int64_t LANES = 8;
 
@@ -45,6 +45,11 @@ inline Mask operator>=(Lanes x, Lanes y) { return y <= x; }
 inline Mask operator&(Mask x, Mask y) { return {x.a & y.a, x.b & y.b}; }
 inline Mask operator!(Mask x) { return {~x.a, ~x.b}; }
 
+inline bool all(Mask x) {
+  const FourBits both = x.a & x.b;
+  return both[0] & both[1] & both[2] & both[3];
+}
+
 inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, mask.b ? x.b : y.b}; }
 inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over: see Gauge
 inline Lanes min(Lanes x, Lanes y) { return where(y < x, y, x); }
@@ -53,4 +58,4 @@ inline Lanes abs(Lanes x) { return max(x, -x); }
 // 0 where x is finite, not a number elsewhere: added to a result, it keeps what a maximum would pass over.
 inline Lanes mark(Lanes x) { return x * 0.0; }
 
-}  // namespace rayhull
+}  // namespace rayhull::layer

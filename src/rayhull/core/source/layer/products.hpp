@@ -3,7 +3,7 @@
 
 #include "lanes.hpp"
 
-namespace rayhull {
+namespace rayhull::layer {
 
 namespace detail {
 
@@ -66,4 +66,4 @@ inline Lanes largest_size(const Lanes* x, int64_t n) {
   return found;
 }
 
-}  // namespace rayhull
+}  // namespace rayhull::layer

@@ -1,5 +1,6 @@
 #include "tail.hpp"
 
+#include "clipped_shift.hpp"
 #include "functions.hpp"
 #include "products.hpp"
 
@@ -9,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-namespace rayhull {
+namespace rayhull::layer {
 
 namespace {
 
@@ -127,7 +128,8 @@ void add_size_gradient(const Lanes* x, int64_t n, Lanes size, Lanes by, Lanes* g
 class Place {
  public:
   Place(const Program& program, const Block& block, Memory& memory)
-      : p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows), r(block.rays_count) {
+      : p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows), r(block.rays_count),
+        shift(shift_of(program.numbers, block)) {
     memory.clear();
     const int64_t rows = std::max({block.shrink.rows, block.loose.rows, block.tight.rows, m, r});
     const int64_t ranks = std::max({block.rank, block.hull_rank, block.equal_rank, block.clean_rank});
@@ -171,8 +173,15 @@ class Place {
   Lanes *u, *y, *z, *x, *base, *values, *weights, *gw, *pull, *last, *ahead, *ga, *gb, *scratch, *path;
   Lanes kept_lines, kept_hull, kept_clean, t, size, excess;
   Largest gauge, loose, tight;
+  ClippedShift shift;
 
   const double* at(int64_t place) const { return numbers + place; }
+
+  static ClippedShift shift_of(const double* numbers, const Block& k) {
+    if (k.conic != SHIFT) return {0, nullptr, nullptr, nullptr, 0.0, false};
+    const double *low = numbers + k.rows, *numbers_of = numbers + k.slacks;
+    return {k.size, numbers + k.rays, low, low + k.size, numbers_of[0], numbers_of[1] != 0.0};
+  }
 
   // -- direction ----------------------------------------------------------------------------------------------------
 
@@ -190,6 +199,9 @@ class Place {
     }
     if (k.linear == WITHOUT) kept_lines = remove_span(at(k.matrix), n, k.rank, p.strict, u, scratch);
     if (k.hull_rank) kept_hull = remove_span(at(k.hull), n, k.hull_rank, p.strict, u, scratch);
+    if (k.point >= 0) {
+      for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j];
+    }
   }
 
   void lines_backward() {  // g, and into gc
@@ -209,6 +221,7 @@ class Place {
   Lanes slack_unit(int64_t i) const { return k.slacks < 0 ? Lanes(1.0) : Lanes(at(k.slacks)[i]); }
 
   void along_rays() {
+    if (k.conic == SHIFT) return shift.forward(u, y, values);
     std::copy(u, u + n, y);
     if (k.conic == NO_RAYS) return;
     if (k.conic == ROWS) {
@@ -236,6 +249,7 @@ class Place {
   }
 
   void rays_backward() {
+    if (k.conic == SHIFT) return shift.backward(values, g);
     if (k.conic == NO_RAYS) return;
     fill(gw, r, 0.0);
     add_product(at(k.rays), r, n, g, gw);
@@ -578,7 +592,9 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
                      may(b.linear == MATRIX, b.matrix, b.columns * n) && may(b.linear == WITHOUT, b.matrix, n * b.rank) &&
                      (b.linear == WITHOUT || b.rank == 0);
   const bool rays = b.conic >= 0 && b.conic < CONICS && b.function >= 0 && b.function < FUNCTIONS &&
-                    may(b.conic != NO_RAYS, b.rays, r * n) && may(b.conic == ROWS, b.rows, r * n) &&
+                    may(b.conic == OWN || b.conic == ROWS, b.rays, r * n) && may(b.conic == ROWS, b.rows, r * n) &&
+                    may(b.conic == SHIFT, b.rays, n) && may(b.conic == SHIFT, b.rows, 2 * n) &&
+                    may(b.conic == SHIFT, b.slacks, 2) && (b.conic != SHIFT || r == n) &&
                     may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
                     b.coefficients == b.columns + (b.conic == OWN ? r : 0) && (b.conic != NO_RAYS || r == 0);
   const bool dual = b.step == GRAM || b.step == POINTS, clamps = b.step == CLAMP || b.step == POINTS;
@@ -595,7 +611,7 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
                       gauge(b.loose, b.loose.rows > 0 || b.loose.upper >= 0) &&
                       gauge(b.tight, b.tight.rows > 0 || b.tight.upper >= 0);
   return lines && rays && steps && closing && finish && may(b.signs >= 0, b.signs, b.count) &&
-         may(b.hull_rank, b.hull, n * b.hull_rank) && may(b.equal_rank, b.equal, n * b.equal_rank) &&
+         may(b.point >= 0, b.point, n) && may(b.hull_rank, b.hull, n * b.hull_rank) && may(b.equal_rank, b.equal, n * b.equal_rank) &&
          may(b.clean_rank, b.clean, n * b.clean_rank) && may(b.clean_rank, b.origin, n) &&
          b.start + b.count * b.coefficients <= coefficients;
 }
@@ -662,4 +678,4 @@ template void tail_backward(const Program&, const Given<float>&, int64_t, const 
 template void tail_backward(const Program&, const Given<double>&, int64_t, const double*, int64_t, double*, int64_t,
                             int64_t);
 
-}  // namespace rayhull
+}  // namespace rayhull::layer

@@ -9,11 +9,11 @@
 
 #include <cstdint>
 
-namespace rayhull {
+namespace rayhull::layer {
 
 // The orders below are those of nn/tail.py.
 enum Linear : int64_t { NO_LINES, COPY, DIAGONAL, MATRIX, WITHOUT, LINEARS };
-enum Conic : int64_t { NO_RAYS, OWN, ROWS, CONICS };
+enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CONICS };  // SHIFT: one row and bounds, see clipped_shift.hpp
 enum Step : int64_t { NO_STEP, CLAMP, GRAM, POINTS, STEPS };
 enum Scale : int64_t { NO_SCALE, SHRINK, STRICT_SHRINK, REACH, SCALES };
 enum Finish : int64_t { NO_FINISH, INTERVAL, PULL, FINISHES };
@@ -30,7 +30,8 @@ struct Block {
   int64_t places, signs, base;               // event positions (count, size), in the layout; (count); (size)
   int64_t linear, columns, matrix, rank;     // coefficients along lines; their matrix, or an orthonormal basis of what to remove
   int64_t hull_rank, hull;                   // an orthonormal basis of the equalities (size, rank)
-  int64_t conic, rays_count, function, rays, rows, slacks;
+  int64_t conic, rays_count, function, rays, rows, slacks;  // SHIFT: the row, bounds (2, size), right-hand side and =
+  int64_t point;                             // added to what the lines give
   int64_t step, steps, step_rows, equalities, step_matrix, back, turn, seen, low, high, momenta, length;
   int64_t equal_rank, equal;                 // removed after the steps
   int64_t clean_rank, clean, origin;         // removed before the closing, seen from a point of the hull
@@ -72,4 +73,4 @@ template <class T>
 void tail_backward(const Program& program, const Given<T>& given, int64_t dim, const T* g, int64_t width, T* grad,
                    int64_t start, int64_t stop);
 
-}  // namespace rayhull
+}  // namespace rayhull::layer

@@ -19,7 +19,7 @@ struct TailTensors {
   Tensor layout, numbers;
   int64_t coefficients, dim;
   std::vector<int64_t> event;
-  std::vector<Block> blocks;
+  std::vector<layer::Block> blocks;
   bool strict;
 
   TailTensors(const Tensor& layout_, const Tensor& numbers_)
@@ -30,7 +30,7 @@ struct TailTensors {
     STD_TORCH_CHECK(length >= head && data[0] >= 0 && data[4] >= 0 && data[0] < length && data[4] < length,
                     "rayhull: a program that is none");
     coefficients = data[1], dim = data[2], strict = data[3] != 0;
-    const int64_t first = head + data[4], fields = sizeof(Block) / sizeof(int64_t);
+    const int64_t first = head + data[4], fields = sizeof(layer::Block) / sizeof(int64_t);
     STD_TORCH_CHECK(first + data[0] * fields <= length, "rayhull: a program that ends too early");
     event.assign(data + head, data + first);
     int64_t size = 1;
@@ -40,14 +40,14 @@ struct TailTensors {
     }
     STD_TORCH_CHECK(size == dim && dim < (int64_t(1) << 31), "rayhull: an event shape of another size");
     blocks.resize(data[0]);
-    std::memcpy(blocks.data(), data + first, data[0] * sizeof(Block));
-    for (const Block& block : blocks) {
-      STD_TORCH_CHECK(fits(block, data, length, numbers.numel(), coefficients, dim), "rayhull: a program out of range");
+    std::memcpy(blocks.data(), data + first, data[0] * sizeof(layer::Block));
+    for (const layer::Block& block : blocks) {
+      STD_TORCH_CHECK(layer::fits(block, data, length, numbers.numel(), coefficients, dim), "rayhull: a program out of range");
     }
   }
 
   template <class T>
-  Program program() const {
+  layer::Program program() const {
     const double largest = std::is_same_v<T, double> ? 0x1p127 : double(std::numeric_limits<T>::max());
     return {read<int64_t>(layout), read<double>(numbers), blocks.data(), int64_t(blocks.size()), strict, largest};
   }
@@ -120,9 +120,9 @@ Tensor layer_tail_of(const TailTensors& tail, Tensor c, const std::vector<Tensor
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
   Tensor x = torch::stable::empty(shape, scalar_type<T>(), std::nullopt,
                                   torch::stable::Device(torch::headeronly::DeviceType::CPU));
-  const Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
-  const Program program = tail.program<T>();
-  over_samples(tail, n, [&](int64_t a, int64_t b) { tail_forward(program, given, tail.dim, write<T>(x), a, b); });
+  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const layer::Program program = tail.program<T>();
+  over_samples(tail, n, [&](int64_t a, int64_t b) { layer::tail_forward(program, given, tail.dim, write<T>(x), a, b); });
   return x;
 }
 
@@ -134,10 +134,10 @@ Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const
   Tensor grad = torch::stable::empty_like(torch::stable::contiguous(c));
   g = g.is_contiguous() ? g : torch::stable::contiguous(g), c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
-  const Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
-  const Program program = tail.program<T>();
+  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const layer::Program program = tail.program<T>();
   over_samples(tail, n, [&](int64_t a, int64_t b) {
-    tail_backward(program, given, tail.dim, read<T>(g), width, write<T>(grad), a, b);
+    layer::tail_backward(program, given, tail.dim, read<T>(g), width, write<T>(grad), a, b);
   });
   return grad;
 }
