@@ -15,6 +15,7 @@ from rayhull.projection.standard_form import StandardForm
 
 Array = np.ndarray[Any, Any]
 Solve = Callable[[Array], Array]
+Layer = Callable[[torch.Tensor], torch.Tensor]  # differentiable, points (n, d) to points
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,17 @@ def ours(task: Task, dtype: torch.dtype = torch.float64) -> Solve:
     def solve(points: Array) -> Array:
         x = torch.from_numpy(points).to(dtype).reshape(-1, *P.shape)
         return module(x, **{k: v[: len(x)] for k, v in sides.items()}).reshape(len(x), -1).numpy()
+
+    return solve
+
+
+def our_layer(task: Task) -> Layer:
+    module = rh.Projection(task.polyhedron)
+    sides = {} if task.b_eq is None else {"b_eq": torch.tensor(task.b_eq)}
+
+    def solve(points: torch.Tensor) -> torch.Tensor:
+        x = points.reshape(-1, *task.polyhedron.shape)
+        return module(x, **{k: v[: len(x)] for k, v in sides.items()}).reshape(points.shape)
 
     return solve
 
@@ -85,6 +97,11 @@ def proxqp(task: Task) -> Solve:
 
 
 def qpth(task: Task) -> Solve:
+    layer = qpth_layer(task)
+    return lambda points: layer(torch.tensor(points)).numpy()
+
+
+def qpth_layer(task: Task) -> Layer:
     from qpth.qp import QPFunction
 
     P, problem = task.polyhedron, StandardForm.of(task.polyhedron)
@@ -94,17 +111,21 @@ def qpth(task: Task) -> Solve:
     b = torch.tensor(problem.c[problem.m :])
     layer = QPFunction(verbose=-1, check_Q_spd=False)
 
-    def solve(points: Array) -> Array:
+    def solve(points: torch.Tensor) -> torch.Tensor:
         n = len(points)
         sides = b if task.b_eq is None else torch.tensor(task.b_eq[:n] / problem.norms[problem.m :])
         none = torch.empty(0, dtype=torch.float64)
-        p = -torch.tensor(points)
-        return layer(torch.eye(P.dim).double(), p, G, h, A if len(A) else none, sides if len(A) else none).numpy()
+        return layer(torch.eye(P.dim).double(), -points, G, h, A if len(A) else none, sides if len(A) else none)
 
     return solve
 
 
 def cvxpylayer(task: Task) -> Solve:
+    layer = cvxpy_layer(task)
+    return lambda points: layer(torch.tensor(points)).numpy()
+
+
+def cvxpy_layer(task: Task) -> Layer:
     import cvxpy as cp
     from cvxpylayers.torch import CvxpyLayer
 
@@ -116,7 +137,7 @@ def cvxpylayer(task: Task) -> Solve:
     if len(P.equality_rows):
         rules.append(P.equality_rows.matrix @ x == P.equality_rows.rhs)
     layer = CvxpyLayer(cp.Problem(cp.Minimize(cp.sum_squares(x - y)), rules), parameters=[y], variables=[x])
-    return lambda points: layer(torch.tensor(points))[0].numpy()
+    return lambda points: layer(points)[0]
 
 
 def pinet(task: Task, violation: float = 1e-6) -> Solve:

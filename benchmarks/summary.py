@@ -219,6 +219,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
     "layer": layer,
     "projection": lambda: first_table("projection"),
+    "backward": lambda: first_table("projection_backward"),
     "choices": lambda: first_table("projection_choices"),
     "learning": lambda: first_table("learning"),
     "learning_losses": lambda: nth_table("learning", 1),

@@ -86,17 +86,21 @@ class Block:
         if sides.b is None and sides.b_eq is None:
             return otherwise
         own, m = self.on(otherwise.device), self.form.m
-        c = otherwise.repeat(n * self.count, 1)
-        if sides.b is not None:
-            c[:, :m] = self._rows_of(sides.b, own.inequalities, n) / own.norms[:m]
-        if sides.b_eq is not None:
-            c[:, m:] = own.combined(self._rows_of(sides.b_eq, own.equalities, n))
-        return c
+        parts = []
+        for value, rows, to_unit, stated in (
+            (sides.b, own.inequalities, own.scaled, otherwise[:, :m]),
+            (sides.b_eq, own.equalities, own.combined, otherwise[:, m:]),
+        ):
+            if value is None:
+                parts.append(stated.expand(n * self.count, -1))
+            elif stated.shape[1]:
+                parts.append(to_unit(self._rows_of(value, rows, n)))
+        return torch.cat(parts, 1) if parts else otherwise
 
-    def _rows_of(self, value: Tensor, places: Tensor, n: int) -> Tensor:
+    def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows) in float64."""
-        picked = value.expand(n, -1).index_select(1, places)
-        return picked.reshape(n * self.count, -1).to(torch.float64)
+        picked = value if len(rows) == value.shape[1] and self.count == 1 else value.index_select(1, rows)
+        return picked.expand(n, -1).reshape(n * self.count, -1).to(torch.float64)
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
@@ -122,6 +126,10 @@ class Constants:
         )
         self.norms = torch.as_tensor(form.norms, device=device)
         self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
+
+    def scaled(self, b: Tensor) -> Tensor:
+        """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""
+        return b / self.norms[: b.shape[1]]
 
     def combined(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""

@@ -69,6 +69,20 @@ class StandardForm:
         """Whether some coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
+    @cached_property
+    def differences(self) -> tuple[Array, Array] | None:
+        """(small, large) with every row x[small] − x[large] <= something, up to its scale; None for other rows."""
+        rows = self.matrix.rows
+        if self.m != self.matrix.count or not self.m or (np.diff(rows.indptr) != 2).any():
+            return None
+        root = np.ones(self.d) if self.root is None else self.root
+        ends = rows.indices.reshape(-1, 2)
+        values = rows.data.reshape(-1, 2) * root[ends]  # in plain coordinates, up to the row's scale
+        if not np.allclose(values[:, 0], -values[:, 1], rtol=1e-14, atol=0):
+            return None
+        first = values[:, 0] > 0
+        return np.where(first, ends[:, 0], ends[:, 1]), np.where(first, ends[:, 1], ends[:, 0])
+
 
 def _unit_rows(rows: Rows, root: Array | None) -> tuple[sp.csr_array, Array, Array]:
     """Rows of unit length in scaled coordinates, right-hand sides, and their norms."""

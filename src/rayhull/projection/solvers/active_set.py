@@ -13,7 +13,10 @@ from rayhull.projection.solvers import dual
 from rayhull.projection.solvers.far import refined
 from rayhull.projection.standard_form import StandardForm
 
-PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps; the exact method after 20 (M + d)
+PIVOTS, EXACT_STEPS = (
+    24,
+    20,
+)  # block pivoting gives up after 24 steps, none on orders; the exact method after 20 (M + d)
 BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
@@ -32,7 +35,8 @@ class ActiveSet(Solver):
         rows = form.matrix
         self.clamped = clamped
         self.banded = width(rows.rows) <= max(4.0, 0.05 * rows.count)  # steps are cheap, gradients tell little
-        self.gradient_steps = 0 if self.banded else (40 if rows.count >= MANY and rows.is_dense else 20)
+        self.pivots = 0 if form.differences is not None and not self.banded else PIVOTS
+        self.gradient_steps = 0 if self.banded or clamped else (40 if rows.count >= MANY and rows.is_dense else 20)
         self._step: float | None = 0.0 if self.banded else None
 
     @classmethod
@@ -56,7 +60,7 @@ class ActiveSet(Solver):
         if self._step is None:
             self._step = 1 / self.form.matrix.largest_eigenvalue
         most = EXACT_STEPS * (self.form.matrix.count + self.form.d) + 100
-        return operators.Effort(gradient_steps, self._step, PIVOTS, most, self.banded, self.clamped)
+        return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded, self.clamped)
 
 
 class SampleActiveSet(Solver):

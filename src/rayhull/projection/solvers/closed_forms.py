@@ -26,9 +26,12 @@ class Clamp(Solver):
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         y = problem.y
-        count = torch.zeros(len(y), dtype=torch.int64, device=y.device)
-        solution = Solution(problem.clip(y), y.new_zeros((len(y), 0)), y.new_zeros(len(y)), count, count.clone())
-        mark_crossed(problem, solution)
+        none, count = y.new_zeros((len(y), 0)), torch.zeros((2, len(y)), dtype=torch.int64, device=y.device)
+        solution = Solution(problem.clip(y), none, y.new_zeros(len(y)), count[0], count[1])
+        if problem.may_be_empty:
+            mark_crossed(problem, solution)
+        else:
+            solution.open = 0
         return solution
 
 

@@ -79,7 +79,7 @@ class Order(Solver):
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
-        return form.bounded and differences(form) is not None and not form.c.any()
+        return form.bounded and form.differences is not None and not form.c.any()
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         if not self._is_one_box(problem):  # bounds or steps that came with the call
@@ -100,7 +100,7 @@ class Order(Solver):
 
 def path_order(form: StandardForm) -> tuple[Array, Array] | None:
     """Coordinates along the path and the rows between them, if the rows are the differences along one path."""
-    d, ends = form.d, differences(form)
+    d, ends = form.d, form.differences
     if ends is None or form.m != d - 1:
         return None
     small, large = ends
@@ -112,17 +112,3 @@ def path_order(form: StandardForm) -> tuple[Array, Array] | None:
     while after[order[-1]] >= 0 and len(order) < d:
         order.append(int(after[order[-1]]))
     return (np.array(order), row[order[:-1]]) if len(order) == d else None
-
-
-def differences(form: StandardForm) -> tuple[Array, Array] | None:
-    """(small, large) with every row x[small] − x[large] <= something, up to its scale; None for other rows."""
-    rows = form.matrix.rows
-    if form.m != form.matrix.count or not form.m or (np.diff(rows.indptr) != 2).any():
-        return None
-    root = np.ones(form.d) if form.root is None else form.root
-    ends = rows.indices.reshape(-1, 2)
-    values = rows.data.reshape(-1, 2) * root[ends]  # in plain coordinates, up to the row's scale
-    if not np.allclose(values[:, 0], -values[:, 1], rtol=1e-14, atol=0):
-        return None
-    first = values[:, 0] > 0
-    return np.where(first, ends[:, 0], ends[:, 1]), np.where(first, ends[:, 1], ends[:, 0])
