@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/plan.py",
-        "            c[:, :m] = self._rows_of(sides.b, own.inequalities, n) / own.norms[:m]",
-        "            c[:, :m] = self._rows_of(sides.b, own.inequalities, n)",
+        "        return b / self.norms[: b.shape[1]]",
+        "        return b",
         ("test_projection_sides.py::test_sample_wise_sides_give_what_each_set_alone_gives",),
         "sample-wise b is not divided by the rows' lengths",
     ),

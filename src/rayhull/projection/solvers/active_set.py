@@ -19,7 +19,7 @@ PIVOTS, EXACT_STEPS = (
 )  # block pivoting gives up after 24 steps, none on orders; the exact method after 20 (M + d)
 BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
-ALONE = 12  # gradient steps for a sample on its own, where they cost more than in a batch
+ALONE = 16  # gradient steps for a sample on its own, where they cost more than in a batch
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
