@@ -34,7 +34,7 @@ def maps(name, dtype=torch.float64):
                 into.strict = strict
             except RayhullError:
                 continue
-            if into._program(dtype) is not None:
+            if tail.program(into, dtype) is not None:
                 yield f"{method}{', strict' if strict else ''}", into
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_finite_comes_out_as_the_tensor_operations_have_it(value, st
 def test_a_strict_layer_tells_an_overflow_from_features_that_are_not_finite():
     P = rh.box(-1, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1)
     layer = rh.Constrained(2, P, strict=True, method="approach")
-    assert layer.map._program(torch.float32) is not None
+    assert tail.program(layer.map, torch.float32) is not None
     features = torch.tensor([[3e38, 3e38], [torch.nan, 0], [0, torch.inf], [1, 2]])
     with torch.no_grad():
         layer.linear.weight.fill_(9.0)
@@ -162,20 +162,20 @@ def test_what_the_operator_cannot_take_takes_the_tensor_operations():
         x = into(forward_ad.make_dual(c[0], torch.ones_like(c[0])))
         assert torch.allclose(forward_ad.unpack_dual(x).tangent, jacobian.sum(1))
     with Looking():
-        assert not tail.serves(c)
+        assert not tail.is_plain(c)
         assert torch.allclose(into(c), defined)
     with torch.autocast("cpu"):
-        assert not tail.serves(c)
-    assert not tail.serves(c.bfloat16())
-    assert not tail.serves(c.to("meta"))
-    assert rh.MapInto(into.polyhedron, method="projection")._program(torch.float32) is None
-    assert rh.MapInto(rh.monotone(4), method="rays", nonnegative=torch.exp)._program(torch.float32) is None
+        assert not tail.is_plain(c)
+    assert not tail.is_plain(c.bfloat16())
+    assert not tail.is_plain(c.to("meta"))
+    assert tail.program(rh.MapInto(into.polyhedron, method="projection"), torch.float32) is None
+    assert tail.program(rh.MapInto(rh.monotone(4), method="rays", nonnegative=torch.exp), torch.float32) is None
 
 
 @pytest.mark.parametrize("method", ["shrink", "approach", "vertices"])
 def test_a_program_that_is_spoiled_is_refused_not_followed(method):
     into = boxed(method=method, strict=True)
-    layout, numbers = into._program(torch.float64)
+    layout, numbers = tail.program(into, torch.float64)
     c = drawn(into, 3)
     first = 6  # kinds, coefficients, dim, strict, axes, shape
     for position in range(len(layout)):

@@ -1,8 +1,7 @@
-"""One kind of block: coefficients → points at all places where it stands, and from there to the event shape."""
+"""One kind of block: coefficients → points, at all places where it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,6 @@ from rayhull.nn.base_point import View
 from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.directions import Choice
-from rayhull.nn.sides import BlockSides
 from rayhull.nn.strict import strict_closing
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
@@ -21,40 +19,6 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
-
-
-class ToEventOrder(Constants):
-    """Values in block order → the order of the event shape. Shape: (\\*, d) → (\\*, event shape).
-
-    Args:
-        order: the flat coordinate of each value in block order.
-
-    Examples:
-        >>> import numpy as np, torch
-        >>> from rayhull.nn.constants import Factory
-        >>> from rayhull.nn.block import ToEventOrder
-        >>> ToEventOrder(np.array([2, 0, 1]), (3,), Factory())(torch.tensor([20, 0, 10]))
-        tensor([ 0, 10, 20])
-    """
-
-    order: Tensor
-    inverse: Tensor
-
-    def __init__(self, order: Array, shape: Sequence[int], factory: Factory) -> None:
-        super().__init__(factory)
-        self.shape = tuple(shape)
-        self.in_order = bool((order == np.arange(len(order))).all())
-        self.index("order", order)
-        self.index("inverse", np.argsort(order))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x if self.in_order else x.index_select(-1, self.inverse)
-        return x if len(self.shape) == 1 else x.reshape(*x.shape[:-1], *self.shape)
-
-    def inverse_of(self, x: Tensor) -> Tensor:
-        """Back to block order. Shape: (\\*, event shape) → (\\*, d)"""
-        flat = x.flatten(x.ndim - len(self.shape))
-        return flat if self.in_order else flat.index_select(-1, self.order)
 
 
 class BasePoint(Constants):
@@ -69,6 +33,45 @@ class BasePoint(Constants):
 
     def forward(self, sides: Sides) -> Tensor:
         return self.point
+
+
+class BlockSides(Constants):
+    """The part of the sides that concerns one kind of block, in its coordinates: mirror images swap their bounds."""
+
+    coordinates: Tensor
+    mirrored: Tensor
+    rows: Tensor
+    equality_rows: Tensor
+    stated_lower: Tensor
+    stated_upper: Tensor
+
+    def __init__(self, P: Polyhedron, blocks: BlockGroup, factory: Factory) -> None:
+        super().__init__(factory)
+        block = blocks.polyhedron
+        stated, stated_eq = len(block.layout.inequalities), len(block.layout.equalities)
+        self.index("coordinates", blocks.index)
+        self.index("mirrored", (blocks.sign < 0)[:, None])
+        self.has_mirrored = bool((blocks.sign < 0).any())
+        self.constant("stated_lower", P.lower_bounds[blocks.index])
+        self.constant("stated_upper", P.upper_bounds[blocks.index])
+        self.index("rows", P.layout.inequalities[blocks.rows[:, :stated]])
+        self.index("equality_rows", P.layout.equalities[blocks.equality_rows[:, :stated_eq]])
+
+    def forward(self, sides: Sides) -> Sides:
+        if not sides.given:
+            return sides
+        b = None if sides.b is None else sides.b[..., self.rows]
+        b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
+        low, high = (None if s is None else s[..., self.coordinates] for s in (sides.lower, sides.upper))
+        return Sides(b, b_eq, *self._swapped(low, high))
+
+    def _swapped(self, low: Tensor | None, high: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """low <= x <= high is -high <= -x <= -low where the block is a mirror image."""
+        if not self.has_mirrored or (low is None and high is None):
+            return low, high
+        low = self.stated_lower if low is None else low
+        high = self.stated_upper if high is None else high
+        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)
 
 
 class BlockMap(Constants):
@@ -150,48 +153,6 @@ class BlockMap(Constants):
     def describe(self) -> str:
         many = f"{self.count} blocks of {self.size}" if self.count > 1 else f"one block of {self.size}"
         return f"{many}: {self.method} ({self.reason})"
-
-
-class Blocks(nn.ModuleList):
-    """All kinds of blocks of a set, in the order of their coefficients."""
-
-    def kinds(self) -> list[BlockMap]:
-        return [part for part in self if isinstance(part, BlockMap)]
-
-    def split(self, c: Tensor) -> list[tuple[BlockMap, Tensor]]:
-        """Each kind with its own coefficients."""
-        kinds = self.kinds()
-        return list(zip(kinds, torch.split(c, [part.coefficients for part in kinds], -1), strict=True))
-
-    def check(self, dtype: torch.dtype) -> None:
-        """Refuse a dtype that cannot hold what a strict closing promises."""
-        for part in self.kinds():
-            part.closing.check(dtype)
-
-    def close(self, strict: bool) -> None:
-        """Take the strict closings, or the ordinary ones; a refusal leaves everything as it was."""
-        closings = [part.closings(strict) for part in self.kinds()]
-        for part, closing in zip(self.kinds(), closings, strict=True):
-            part.closing = closing
-
-    @property
-    def identity_inside(self) -> bool:
-        return all(part.direction.identity_inside for part in self.kinds())
-
-    @property
-    def are_points(self) -> bool:
-        """Whether coefficients stand for points, not for directions from a base point."""
-        return self.identity_inside and any(part.view is None for part in self.kinds())
-
-    @property
-    def are_nearest(self) -> bool:
-        """Whether every block takes the nearest point."""
-        return self.are_points and all(part.method in ("projection", "free") for part in self.kinds())
-
-    def free(self, c: Tensor) -> Tensor:
-        """What c stands for with nothing imposed, points or directions, in block order. Shape: (\\*, d)"""
-        points = self.are_points
-        return torch.cat([part.point_of(v) if points else part.coordinates_of(v) for part, v in self.split(c)], -1)
 
 
 def _fixed_sides(P: Polyhedron, view: View | None, mirrored: bool) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +68,15 @@ class Following(Constants):
         if rule is not None:
             self.constant("K", rule.matrix)
             self.constant("k", rule.offset)
+
+    def points(self, free: Tensor, sides: Sides, how: How, kind: Kind) -> Tensor:
+        """Points for any batch dimensions of free points and sides. Shape: (\\*, event shape) → the same"""
+        event = self.nearest.polyhedron.shape
+        own = free.flatten(free.ndim - len(event))
+        batch = sides.batch(tuple(own.shape[:-1]))
+        flat = own.expand(*batch, -1).reshape(-1, own.shape[-1])
+        x: Tensor = self(flat, sides.spread(batch, own.dtype), how, kind)
+        return x.reshape(*batch, *event)
 
     def forward(self, c: Tensor, sides: Sides, how: How, kind: Kind) -> Tensor:
         strict = kind.strict
@@ -164,8 +174,9 @@ class Following(Constants):
         some = Sides(**{name: getattr(sides, name)[which] for name in sides.given})
         try:
             near = self._nearest(c[which], some)
-        except EmptySetError as error:
-            raise EmptySetError(f"among samples {names}: {error}", error.rows) from None
+        except EmptySetError as error:  # it counts the lost samples, not those of the batch
+            text = re.sub(r"sample (\d+)", lambda found: f"sample {int(which[int(found[1])])}", str(error))
+            raise EmptySetError(f"among samples {names}: {text}", error.rows) from None
         return x.index_copy(0, which, near.to(x.dtype))
 
     def _nearest(self, c: Tensor, sides: Sides) -> Tensor:

@@ -16,10 +16,11 @@ from rayhull.maps.simplex import Weights
 from rayhull.maps.strict import finite, overflow_cut
 from rayhull.nn import tail
 from rayhull.nn.base_point import base_of_kind, flat_base, need_set
-from rayhull.nn.block import BlockMap, Blocks, ToEventOrder
+from rayhull.nn.block import BlockMap
+from rayhull.nn.blocks import Blocks, Blockwise, ToEventOrder
 from rayhull.nn.choice import choose
 from rayhull.nn.closing import How
-from rayhull.nn.constants import Constants, Factory, OfSet
+from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
 from rayhull.nn.gauge import NoSlackError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
-class MapInto(Constants, OfSet):
+class MapInto(Blockwise):
     r"""Coefficients that something else predicts → a point of the set: the layer without a Linear of its own.
 
     .. math:: x = x_0 + \mathrm{shrink}(L \gamma + R f(\beta))
@@ -73,7 +74,8 @@ class MapInto(Constants, OfSet):
     """
 
     coefficients: int
-    blocks_are_independent = True
+    following: Following | None
+    blocks_are_independent = True  # a factor of its own for each block, as the compiled tail has it
 
     def __init__(
         self,
@@ -99,9 +101,9 @@ class MapInto(Constants, OfSet):
         self.varies, self.infeasible = varies, infeasible
         self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
         self.rule = None if varies is None else base_rule_or_none(P, varies)
-        self.following: Following | None = None
-        self._strict = False
-        method = "shrink" if varies is not None and method == "auto" else method
+        self.following, self._strict = None, False
+        self._why = "its sides come with the sample" if varies is not None and method == "auto" else ""
+        method = "shrink" if self._why else method
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
         kinds, base = P.mirrored_groups, flat_base(P, base)
         options = [replace(chosen, base=None if base is None else base_of_kind(base, kind)) for kind in kinds]
@@ -114,7 +116,8 @@ class MapInto(Constants, OfSet):
         self.strict = strict
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
-        return choose(block, options)
+        chosen = choose(block, options)
+        return replace(chosen, reason=self._why) if self._why else chosen
 
     @property
     def strict(self) -> bool:
@@ -130,14 +133,10 @@ class MapInto(Constants, OfSet):
         self.widen(on)
         self.renew()
 
-    def blocks(self) -> list[BlockMap]:
-        """The kinds of blocks, in the order of their coefficients."""
-        return self.parts.kinds()
-
     def renew(self) -> None:
         """After a change of the blocks: what is worked out from them is worked out anew."""
         self.coefficients = sum(part.coefficients for part in self.blocks())
-        self._programs: dict[tuple[torch.dtype, bool, bool], tail.Packed | None] = {}
+        self.programs: dict[tuple[torch.dtype, bool, bool], tail.Packed | None] = {}
 
     def forward(
         self,
@@ -164,22 +163,10 @@ class MapInto(Constants, OfSet):
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
         if b is b_eq is lower is upper is A is A_eq is base is None:
-            program = self._program(c.dtype) if tail.serves(c) else None
-            if program is None:
-                return self.in_tensor_operations(c, origin)
-            return tail.run(program, c, origin if self._strict else (), self)
+            return tail.run(self, c, origin) if tail.serves(self, c) else self.in_tensor_operations(c, origin)
         sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
         sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
         return self.in_tensor_operations(c, origin, sides)
-
-    def _program(self, dtype: torch.dtype) -> tail.Packed | None:
-        """The constants of the compiled tail, None where it does not serve."""
-        key = (dtype, self.shrinking, self.smooth)
-        if key in self._programs:
-            return self._programs[key]
-        if self.strict:
-            self.parts.check(dtype)
-        return self._programs.setdefault(key, tail.pack(self, dtype))
 
     def in_tensor_operations(self, c: Tensor, origin: Sequence[Tensor] = (), sides: Sides | None = None) -> Tensor:
         """The map as torch sees it: what defines it, runs everywhere, and is differentiated any number of times."""
@@ -203,9 +190,7 @@ class MapInto(Constants, OfSet):
 
     def _constant_base(self, sides: Sides) -> bool:
         """Whether the blocks follow the sides from the base point of the set as it was stated."""
-        if self.strict or self.varies is not None or {"A", "A_eq", "base"} & set(sides.given):
-            return False
-        return all(part.follows(name) for part in self.blocks() for name in sides.given)
+        return not self.strict and self.varies is None and self.parts.follow(sides.given)
 
     def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
         """Points of sets that follow the sample, block by block no longer."""
@@ -217,52 +202,13 @@ class MapInto(Constants, OfSet):
         if self.following is None:
             self.following = Following(self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self.factory)
             self.following.widen(self.strict)
-        free = self.to_event_order(self.parts.free(c))
-        own = free.flatten(free.ndim - len(self.polyhedron.shape))
-        batch = sides.batch(tuple(own.shape[:-1]))
-        flat = own.expand(*batch, -1).reshape(-1, own.shape[-1])
         kind = Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
-        x: Tensor = self.following(flat, sides.spread(batch, own.dtype), how, kind)
-        return x.reshape(*batch, *self.polyhedron.shape)
+        return self.following.points(self.to_event_order(self.parts.free(c)), sides, how, kind)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes
             self.parts.check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
         return super()._apply(fn, recurse)
-
-    @property
-    def identity_inside(self) -> bool:
-        """Whether coefficients are coordinates seen from the base point, kept as they are inside the set."""
-        return self.parts.identity_inside
-
-    def coefficients_of(self, x: Tensor) -> Tensor:
-        """Coefficients that give x, for an x in the set and a way in that is the identity there.
-
-        Shape: (\\*, event shape) → (\\*, coefficients)
-        """
-        self._need_identity()
-        parts = self.parts.split(self.to_event_order.inverse_of(x))
-        return torch.cat([part.coefficients_of(own) for part, own in parts], -1).to(x.dtype)
-
-    def point_of(self, c: Tensor) -> Tensor:
-        """The point whose coefficients are c, with nothing imposed: inside the set it is what comes out.
-
-        Undoes ``coefficients_of``. Shape: (\\*, coefficients) → (\\*, event shape)
-
-        Examples:
-            >>> import torch, rayhull as rh
-            >>> into = rh.MapInto(rh.monotone(2), method="projection")
-            >>> c = into.coefficients_of(torch.tensor([3.0, 1.0]))
-            >>> into.point_of(c).round(decimals=4), into(c).round(decimals=4)
-            (tensor([3., 1.]), tensor([2., 2.]))
-        """
-        self._need_identity()
-        points = [part.point_of(own) for part, own in self.parts.split(c)]
-        return self.to_event_order(torch.cat(points, -1).to(c.dtype))
-
-    def _need_identity(self) -> None:
-        if not self.identity_inside:
-            raise ValueError(f"only ways in that are the identity inside have an inverse: {self.describe()}")
 
     def plot(self, coordinates: Sequence[Any] | None = None, *, ax: Any = None, reach: float = 3.0) -> Any:
         """Draw the set and where coefficients land in it, to see where a map crowds points (the extra ``plot``).

@@ -158,8 +158,23 @@ class Tail(torch.autograd.Function):
         return gradient, None, None, None
 
 
-def serves(c: Tensor) -> bool:
-    """Whether a call is one that the operator can take: eager, on the CPU, with nothing that looks inside."""
+def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
+    """What :func:`pack` gives, worked out once for every position of the layer's switches."""
+    key = (dtype, into.shrinking, into.smooth)
+    if key in into.programs:
+        return into.programs[key]
+    if into.strict:
+        into.parts.check(dtype)
+    return into.programs.setdefault(key, pack(into, dtype))
+
+
+def serves(into: MapInto, c: Tensor) -> bool:
+    """Whether the operator takes this call: a plain one, by ways that it knows."""
+    return is_plain(c) and program(into, c.dtype) is not None
+
+
+def is_plain(c: Tensor) -> bool:
+    """Whether a call is eager, on the CPU, with nothing that looks inside."""
     return not (
         torch.compiler.is_compiling()
         or not c.is_cpu
@@ -173,8 +188,10 @@ def serves(c: Tensor) -> bool:
     )
 
 
-def run(packed: Packed, c: Tensor, origin: Sequence[Tensor], into: MapInto) -> Tensor:
-    """Points of the set by the operator."""
+def run(into: MapInto, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
+    """Points of the set by the operator, which serves."""
+    packed, origin = program(into, c.dtype), origin if into.strict else ()
+    assert packed is not None
     if c.requires_grad and torch.is_grad_enabled():
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x
