@@ -60,6 +60,17 @@ def test_code_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch
             exec(compile(block, page, "exec"), shared)
 
 
+@pytest.mark.parametrize("peer", ["cvxpylayers", "qpth", "rayen"])
+@pytest.mark.filterwarnings("ignore")  # theirs
+def test_a_peers_own_code_runs_where_it_is_installed(peer):
+    pytest.importorskip(peer)
+    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    shared: dict[str, object] = {}
+    for fence, block in re.findall(r"```(python|py)\n(.*?)```", text, flags=re.DOTALL):
+        if fence == "python" or peer in block:
+            exec(compile(block, "peers.md", "exec"), shared)
+
+
 def test_every_public_name_is_listed_once_and_loads():
     assert sorted(rh.__all__, key=str) == sorted(set(rh.__all__), key=str)
     for name in rh.__all__:

@@ -159,7 +159,7 @@ def computed(studies: Mapping[str, Sequence[Group]]) -> Table:
             "settings": str(len(groups)),
             "runs": str(sum(group.runs for group in groups)),
             "longest, epochs": str(max(group.epochs for group in groups) or "–"),
-            "hours": f"{sum(map(_seconds, groups)) / 3600:.1f}",
+            "hours": f"{sum(map(_seconds, groups)) / 3600:.2f}",
         }
         for study, groups in ((name, studies[name]) for name in NAMES if name in studies)
     ]
