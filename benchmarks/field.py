@@ -27,6 +27,8 @@ UNFIT = {  # what a method cannot do, from its own paper
     ("HardNet cbf", "DC3"): "no equalities to complete",
     ("toy MPC", "HardNet-Aff"): "more rows than coordinates",
     ("toy MPC", "DC3"): "published for quadratic programs without bounds",
+    **{(f"DC dispatch, {case}", "HardNet-Aff"): "more rows than coordinates" for case in ("case9", "case30")},
+    **{(f"DC dispatch, {case}", "DC3"): "not published for it" for case in ("case9", "case30")},
     ("HardNet cbf", "projected after training"): "trained through the episode, see nearest point",
 }
 

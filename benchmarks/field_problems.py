@@ -19,6 +19,7 @@ from torch import Tensor
 
 import rayhull as rh
 from benchmarks.field_control import COST_CAP, barrier_rows, episode_cost, initial_states
+from benchmarks.field_dispatch import dispatch_problem
 
 Policy = Callable[[Tensor], Tensor]  # inputs (n, k) → answers (n, d)
 
@@ -243,4 +244,6 @@ def field_problems() -> dict[str, Callable[[], FieldProblem]]:
         "HardNet pwc": piecewise_problem,
         "HardNet cbf": control_problem,
         "toy MPC": control_plan_problem,
+        "DC dispatch, case9": lambda: dispatch_problem("case9"),
+        "DC dispatch, case30": lambda: dispatch_problem("case30"),
     }
