@@ -196,7 +196,7 @@ def control_problem(count: int = 1000) -> FieldProblem:
         loss=lambda policy, x: episode_cost(policy, x, COST_CAP),
         features=lambda s: torch.cat([s[:, :2], s[:, 2:3].cos(), s[:, 2:3].sin(), s[:, 3:]], 1),
         width=6,
-        recipe=Recipe(epochs=40, batch=100, soft_weight=0.01),
+        recipe=Recipe(epochs=20, batch=100, soft_weight=0.01),
     )
 
 

@@ -170,3 +170,13 @@ def test_batches_of_none_one_and_many() -> None:
         assert x.shape == (*batch, 3)
         assert bool(P.contains(x, b_eq=demand, atol=1e-5).all())
     assert layer(torch.randn(7, 4), b_eq=torch.tensor([2.5])).shape == (7, 3)  # one side for all samples
+
+
+def test_a_checkpoint_does_not_depend_on_earlier_calls() -> None:
+    used, fresh = (rh.Constrained(4, dispatch(), varies={"b_eq": (1.0, 6.0)}) for _ in range(2))
+    h, demand = torch.randn(5, 4), torch.full((5, 1), 2.5)
+    x = used(h, b_eq=demand)
+    assert used.state_dict().keys() == fresh.state_dict().keys()
+    fresh.load_state_dict(used.state_dict())
+    assert torch.equal(fresh(h, b_eq=demand), x)
+    fresh.load_state_dict(used.state_dict())

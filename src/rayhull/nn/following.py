@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.phase_one import interior_points
@@ -38,6 +38,13 @@ class Kind(NamedTuple):
     strict: bool
 
 
+class Nearest(Projection):
+    """A projection within a layer, whose own checkpoint names the set already."""
+
+    get_extra_state = nn.Module.get_extra_state
+    set_extra_state = nn.Module.set_extra_state
+
+
 class Following(Constants):
     """x = x0 + N · shrink(approach(Nᵀ c)) with the rows, right-hand sides and bounds of each sample.
 
@@ -63,7 +70,7 @@ class Following(Constants):
         if infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.steps, self.infeasible, self.rule_sides = steps, infeasible, None if rule is None else rule.sides
-        self.nearest = Projection(P, infeasible="raise" if infeasible == "raise" else "least")
+        self.nearest = Nearest(P, infeasible="raise" if infeasible == "raise" else "least")
         self.sets = SampleSets(P, factory)
         if rule is not None:
             self.constant("K", rule.matrix)
