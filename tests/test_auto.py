@@ -12,7 +12,7 @@ import torch
 import rayhull as rh
 from rayhull.nn import choice
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
-from rayhull.nn.choice import GOOD, WIDE, Trial, approach, mapped, shrink
+from rayhull.nn.choice import GOOD, WIDE, Trial, approach, has_many_vertices, mapped, shrink
 from rayhull.nn.directions import Options, inside
 from rayhull.nn.export import to_onnx
 from rayhull.nn.slopes import chain_of_slopes
@@ -60,6 +60,18 @@ def test_auto_takes_the_way_that_learns(name: str) -> None:
     assert found[0].blocks()[0].method == method
     assert reason in found[0].describe()
     assert found[0].describe() == found[1].describe()
+
+
+def test_one_row_and_bounds_are_known_to_have_many_vertices_where_they_have():
+    rng, known = np.random.default_rng(0), 0
+    for _ in range(40):
+        P = rh.Polyhedron(rng.integers(-3, 4, (1, 5)), rng.integers(0, 4, 1), lower=-1, upper=rng.integers(0, 3, 5))
+        count = len(P.generators().vertices)
+        assert not has_many_vertices(P, count)
+        known += has_many_vertices(P, 15)
+    assert known > 10
+    assert not has_many_vertices(rh.simplex(30), 60)
+    assert not has_many_vertices(rh.Polyhedron([[1] * 30], 1, lower=0), 60)
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if WAYS[name][1] != "projection"])

@@ -117,7 +117,8 @@ def _generated(P: Polyhedron, options: Options) -> Choice | None:
         return shrink(P, options, "only equalities")
     try:
         if P.dim <= SMALL and P.is_bounded:
-            return vertices(P, replace(options, max_generators=FEW_VERTICES * P.dim))
+            most = FEW_VERTICES * P.dim
+            return None if has_many_vertices(P, most) else vertices(P, replace(options, max_generators=most))
         view = apex(P)
         if view is not None and not len(view.loose):
             way = from_apex(P, view, options, FEW_RAYS * P.dim)
@@ -125,6 +126,19 @@ def _generated(P: Polyhedron, options: Options) -> Choice | None:
     except BudgetExceededError:
         pass
     return None
+
+
+def has_many_vertices(P: Polyhedron, most: int) -> bool:
+    """Whether one inequality and bounds are known to have more than ``most`` vertices, without a conversion.
+
+    Where the middle c of the box keeps the row, one of each two corners v and 2 c - v keeps it too, since their values
+    add up to 2 a·c <= 2 b: half of the corners are vertices.
+    """
+    if len(P.inequalities) != 1 or len(P.equalities) or not (P.upper_bounds - P.lower_bounds < np.inf).all():
+        return False
+    middle = (P.lower_bounds + P.upper_bounds) / 2
+    corners = 2.0 ** int((P.bound_order < 0).sum())
+    return corners / 2 > most and bool((P.inequalities.matrix @ middle <= P.inequalities.rhs).all())
 
 
 def _opens(way: Choice) -> bool:
