@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint
 
 import rayhull as rh
+from rayhull.sets.blocks import block_groups, mirrored_groups
 from tests.brute_force import homogeneous_rows
 from tests.zoo import ZOO
 
@@ -222,6 +223,18 @@ def test_product_puts_sets_side_by_side():
     assert P.contains(np.array([0.5, 0.5, 0, 1, 0.5, 1, 2]))
     assert not P.contains(np.array([0.5, 0.5, 0, 1, 0.5, 2, 1]))
     assert len(P.blocks) == 5
+
+
+def test_a_block_knows_that_it_is_one_as_if_it_had_been_split_again(P):
+    for group in P.mirrored_groups:
+        block = group.polyhedron
+        for known, found in (
+            (block.block_groups, block_groups(block)),
+            (block.mirrored_groups, mirrored_groups(block)),
+        ):
+            assert len(known) == len(found) == 1
+            for part in ("index", "rows", "equality_rows", "sign"):
+                assert np.array_equal(getattr(known[0], part), getattr(found[0], part))
 
 
 def test_zero_is_known_to_be_inside_without_a_product(P):

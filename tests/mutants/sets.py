@@ -98,6 +98,13 @@ MUTANTS = [
         "blocks with other right-hand sides count as the same",
     ),
     Mutant(
+        "sets/blocks.py",
+        "for n in (P.layout.lower_rows.stop, ",
+        "for n in (P.layout.upper_rows.stop, ",
+        ("test_polyhedron.py::test_a_block_knows_that_it_is_one_as_if_it_had_been_split_again",),
+        "a block forgets its lower bounds",
+    ),
+    Mutant(
         "sets/rows.py",
         "shape=self.matrix.shape), np.ldexp(self.rhs, -k)",
         "shape=self.matrix.shape), self.rhs",

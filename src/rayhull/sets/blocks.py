@@ -164,9 +164,17 @@ class _Grouping:
             part = None if values is None else values.ravel()[block.coordinates]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
-        return Polyhedron.from_rows(
+        made = Polyhedron.from_rows(
             inequalities, equalities, bound(P.lower), bound(P.upper), (size,), check=False, coordinate_names=names
         )
+        made.block_groups = made.mirrored_groups = (_whole(made),)  # its coordinates are tied: no need to look again
+        return made
+
+
+def _whole(P: Polyhedron) -> BlockGroup:
+    """A set of one block as its only group."""
+    rows, equality_rows = (np.arange(n)[None, :] for n in (P.layout.lower_rows.stop, len(P.equality_rows)))
+    return BlockGroup(P, np.arange(P.dim)[None, :], rows, equality_rows, np.ones(1, np.int64))
 
 
 def _bytes(values: Array) -> bytes:
