@@ -22,7 +22,7 @@ import numpy as np
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.elimination import independent_rows, inverse
 from rayhull.exact.matrices import contents, others, primitive, product, sort_rows, times
-from rayhull.exact.numbers import INT64_SAFE, narrow
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow, short_kind
 from rayhull.sets.blocks import tied_columns
 from rayhull.sets.rows import Array
 
@@ -105,13 +105,15 @@ def slack_form(P: Polyhedron) -> SlackForm:
     """Split off the lines and express every row of an exact set through independent ones."""
     E, e = P.equality_rows.dense_integers()
     A, b = _tightest(*P.rows.dense_integers())
-    both = np.concatenate([E, A])
+    both = np.concatenate([E, A]) if len(E) else A
     rows, pivots = _independent(both, len(E))
     rest = others(rows, len(both))
     chosen = both[rows] if len(rest) else both
-    back, scales = inverse(chosen[:, pivots])
+    columns = _as_slice(pivots)
+    back, scales = inverse(chosen[:, columns])
     edges = np.zeros(chosen.shape, dtype=back.dtype)
-    edges[:, pivots] = -back.T
+    edges[:, columns] = back.T
+    np.negative(edges, out=edges)
     lines = _lines(chosen, pivots, edges, scales)
     if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")
@@ -125,6 +127,13 @@ def slack_form(P: Polyhedron) -> SlackForm:
     keep, k = rest >= len(E), int((rows < len(E)).sum())
     joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
     return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
+
+
+def _as_slice(index: Array) -> Array | slice:
+    """Neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB."""
+    if len(index) and (np.diff(index) == 1).all():
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
 
 
 def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
@@ -185,19 +194,31 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """
     if not len(A):
         return A, b
-    common = contents(A)
-    A = A if (common == 1).all() else narrow(A // common[:, None])
-    order = sort_rows(A)[::-1]
-    sizes = np.array([v.bit_length() // 3 for v in np.abs(A).max(axis=1).tolist()])
-    order = order[np.argsort(sizes[order], kind="stable")]
-    new = np.concatenate([[True], (A[order[1:]] != A[order[:-1]]).any(axis=1)])
-    keep = order
+    short = _shortest(A)
+    common = contents(short).astype(A.dtype)
+    if (common != 1).any():
+        A = narrow(A // common[:, None])
+        short = _shortest(A)
+    keep = _small_first(short)
+    new = np.concatenate([[True], (short[keep[1:]] != short[keep[:-1]]).any(axis=1)])
     if not new.all():
-        groups = np.split(order, np.flatnonzero(new)[1:])
+        groups = np.split(keep, np.flatnonzero(new)[1:])
         keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
+    if (common == 1).all():
+        return (A, b) if np.array_equal(keep, np.arange(len(A))) else (A[keep], b[keep])
     scale = common[keep]
-    if (scale == 1).all():
-        return A[keep], b[keep]
     whole = b[keep] % scale == 0
     factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b
     return narrow(A[keep] * factor[:, None]), narrow(np.where(whole, b[keep] // scale, b[keep]))
+
+
+def _shortest(A: Array) -> Array:
+    """The same integers in as few bytes as they need: less memory to look through."""
+    return A if A.dtype == object else A.astype(short_kind(largest(A)))
+
+
+def _small_first(A: Array) -> Array:
+    """Small rows first, by factors of 8, then in descending lexicographic order."""
+    order = sort_rows(A)[::-1]
+    sizes = np.array([v.bit_length() // 3 for v in np.abs(A).max(axis=1).tolist()])
+    return order[np.argsort(sizes[order], kind="stable")]

@@ -137,9 +137,9 @@ def inverse(matrix: Array) -> tuple[Array, Array]:
 
 def _triangular_inverse(matrix: Array) -> Array | None:
     """Substitution for triangular integers with ±1 on the diagonal, None for others."""
-    rows, columns = np.nonzero(matrix)
     if matrix.dtype != np.int64 or (np.abs(np.diagonal(matrix)) != 1).any():
         return None
+    rows, columns = (matrix != 0).nonzero()  # booleans are looked through several times faster
     if (columns <= rows).all():
         return substitute(rows, columns, matrix[rows, columns], np.eye(len(matrix), dtype=np.int64))
     if (columns >= rows).all():
@@ -160,10 +160,10 @@ def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array 
     starts = np.searchsorted(rows, np.arange(len(out) + 1)).tolist()
     places, entries = columns.tolist(), values.tolist()
     reach = [1] * len(out)  # no entry of a row of X is larger
-    for i in range(len(out)):
+    for i, row in enumerate(out):
         first, last = starts[i], starts[i + 1] - 1
         if entries[last] < 0:
-            np.negative(out[i], out=out[i])
+            np.negative(row, out=row)
         if first == last:
             continue
         before, factors = places[first:last], [-entries[last] * v for v in entries[first:last]]
@@ -171,13 +171,13 @@ def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array 
         if reach[i] >= INT64_SAFE:
             return None
         for j, factor in zip(before, factors, strict=True):
-            out[i] += out[j] if factor == 1 else factor * out[j]
+            row += out[j] if factor == 1 else factor * out[j]  # a view: written into out
     return out
 
 
 def _reach(factors: list[int], before: list[int], reach: list[int], out: Array) -> int:
     """A bound on a row that is this combination of the rows before it; where it is too large, looked up."""
-    bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    bound = 1 + sum([abs(f) * reach[j] for f, j in zip(factors, before, strict=True)])
     if bound >= INT64_SAFE:
         for j in before:
             reach[j] = largest(out[j])
