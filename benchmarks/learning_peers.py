@@ -145,8 +145,11 @@ def rayen(problem: Problem) -> Head:
     both = (P.rows, P.equality_rows)
     stated = [(r.matrix.toarray(), r.rhs[:, None]) if len(r) else (None, None) for r in both]
     rows = constraints.LinearConstraint(*stated[0], *stated[1])
-    made = constraints.ConvexConstraints(lc=rows, qcs=[], socs=[], lmic=None)
-    layer = constraint_module.ConstraintModule(made, input_dim=None, method="RAYEN", create_map=False).float()
+    try:
+        made = constraints.ConvexConstraints(lc=rows, qcs=[], socs=[], lmic=None)
+        layer = constraint_module.ConstraintModule(made, input_dim=None, method="RAYEN", create_map=False).float()
+    except RuntimeError as error:
+        raise NotForThisSet(f"refused by RAYEN: {error}") from None
 
     def into(c: Tensor) -> Tensor:
         return layer(c.unsqueeze(-1)).squeeze(-1)

@@ -52,10 +52,12 @@ def test_a_learning_run_goes_on_where_the_rates_or_a_package_changed() -> None:
 
 
 def test_what_misses_a_goal_of_learning_is_bold() -> None:
+    from benchmarks.learning import RATES
     from benchmarks.learning_report import verdicts
 
     def row(loss: float) -> dict[str, object]:
-        return {"loss": loss, "spread": 0.0, "optimum": None, "way": "set\n  one block of 2: shrink (asked for)"}
+        way = "set\n  one block of 2: shrink (asked for)"
+        return {"loss": loss, "spread": 0.0, "optimum": None, "way": way, "runs": [{"rate": rate} for rate in RATES]}
 
     rows = {"auto": row(1.2), "RAYEN": row(1.0), "qpth": row(3.0), "penalty": row(0.1), "free, then project": row(1.0)}
     cells = [cell.strip() for cell in verdicts({"one": rows}).splitlines()[-1].split("|")]
