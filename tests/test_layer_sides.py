@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.nn.export import to_onnx
 from tests.zoo import ZOO
 
 DTYPES = (torch.float32, torch.float64)
@@ -180,3 +181,23 @@ def test_a_checkpoint_does_not_depend_on_earlier_calls() -> None:
     fresh.load_state_dict(used.state_dict())
     assert torch.equal(fresh(h, b_eq=demand), x)
     fresh.load_state_dict(used.state_dict())
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach"])
+def test_sides_are_inputs_of_an_onnx_file_where_the_base_point_stays(tmp_path, way: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    P = rh.Polyhedron([[1.0, 1.0, 0.0], [0.0, -1.0, 1.0]], 1.0, lower=-1, upper=1)
+    layer = rh.Constrained(4, P, method=way)
+    given = {"b": 0.5 + torch.rand(5, 2), "upper": 0.5 + torch.rand(5, 3)}
+    h, file = torch.randn(5, 4), to_onnx(layer, 4, tmp_path / "layer.onnx", sides=tuple(given))
+    feed = {"features": h.numpy(), **{name: side.numpy() for name, side in given.items()}}
+    (x,) = onnxruntime.InferenceSession(file).run(None, feed)
+    assert torch.allclose(torch.as_tensor(x), layer(h, **given), atol=1e-5)
+
+
+def test_sides_that_need_another_base_point_are_refused_by_the_onnx_exporter(tmp_path) -> None:
+    pytest.importorskip("onnxscript")
+    for options in ({"method": "shrink"}, {"varies": {"b_eq": (1.0, 6.0)}}):
+        with pytest.raises(rh.RayhullError, match="base points of their own"):
+            to_onnx(rh.Constrained(4, dispatch(), **options), 4, tmp_path / "layer.onnx", sides=("b_eq",))

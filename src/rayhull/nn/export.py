@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,6 @@ from torch import Tensor, nn
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.directions import NearestPoint
 from rayhull.nn.map_into import MapInto
-from rayhull.nn.projection import Projection
 
 if TYPE_CHECKING:
     from rayhull.nn.constrained import Constrained
@@ -106,7 +107,14 @@ def _with_batch_norm(layer: Constrained) -> tuple[Tensor, Tensor]:
     return weight * slope, bias + weight @ shift
 
 
-def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_version: int | None = None) -> Path:
+def to_onnx(
+    module: nn.Module,
+    in_features: int,
+    path: str | Path,
+    *,
+    sides: Sequence[str] = (),
+    opset_version: int | None = None,
+) -> Path:
     """Write an ONNX file with a dynamic batch: input "features" (batch, in_features), output "x".
 
     What comes out of the file is inside as the module promises, strictly where the module is strict: the exporter's
@@ -117,6 +125,8 @@ def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_vers
         module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one.
         in_features: size of an input sample.
         path: where to write.
+        sides: names of sides of the sample ("b", "lower", "upper") that become inputs of the file, (batch, ...) each,
+            for ways in that keep their base point. A sample whose set does not hold it comes out as NaN.
         opset_version: of ONNX; by default that of the installed torch.
 
     Examples:
@@ -129,20 +139,26 @@ def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_vers
         import onnxscript  # noqa: F401
     except ImportError:
         raise MissingExtraError("onnxscript", "onnx", "Writing an ONNX file") from None
-    _refuse_what_onnx_lacks(module)
+    _refuse_what_onnx_lacks(module, sides)
     dtype, device = _of_weights(module)
+    given = {name: side.to(device, dtype) for name, side in _example_sides(module, sides).items()}
+    features, batch = torch.zeros(2, in_features, dtype=dtype, device=device), torch.export.Dim("batch")
+    dynamic = {name: {0: batch} for name in ("features", *given)}
     try:
-        program = torch.onnx.export(
-            module.eval(),
-            (torch.zeros(2, in_features, dtype=dtype, device=device),),
-            input_names=["features"],
-            output_names=["x"],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
-            dynamo=True,
-            verbose=False,
-            optimize=False,
-            opset_version=opset_version,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*shares the same shape constraints")  # one batch for all
+            program = torch.onnx.export(
+                module.eval(),
+                (features,),
+                kwargs=given,
+                input_names=["features", *given],
+                output_names=["x"],
+                dynamic_shapes=dynamic if given else ({0: batch},),
+                dynamo=True,
+                verbose=False,
+                optimize=False,
+                opset_version=opset_version,
+            )
     except torch.onnx.errors.OnnxExporterError as error:
         missing = re.search(r"No ONNX function found for .*?op='([\w.]+)'", str(error))
         what = f"ONNX has no operator for {missing[1]}" if missing else "torch's exporter failed"
@@ -152,8 +168,37 @@ def to_onnx(module: nn.Module, in_features: int, path: str | Path, *, opset_vers
     return Path(path)
 
 
-def _refuse_what_onnx_lacks(module: nn.Module) -> None:
-    if any(isinstance(part, Projection | NearestPoint) for part in module.modules()):
+def _map_of(module: nn.Module) -> MapInto:
+    """The one map of a module, whose sides become inputs."""
+    maps = [part for part in module.modules() if isinstance(part, MapInto)]
+    if len(maps) != 1:
+        raise RayhullError(f"sides need a module with one layer, got one with {len(maps)}: export each head alone.")
+    return maps[0]
+
+
+def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
+    """The sides as the set states them, for two samples."""
+    if not names:
+        return {}
+    P = _map_of(module).polyhedron
+    stated = {
+        "b": P.inequalities.rhs,
+        "lower": P.lower_bounds.reshape(P.shape),
+        "upper": P.upper_bounds.reshape(P.shape),
+    }
+    unknown = sorted(set(names) - set(stated))
+    if unknown:
+        raise ValueError(f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}.")
+    return {name: torch.as_tensor(stated[name]).expand(2, *stated[name].shape).clone() for name in names}
+
+
+def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
+    if sides and not _map_of(module).keeps_base(sides):
+        raise RayhullError(
+            f"{', '.join(sides)} of the sample need base points of their own here, which an ONNX file does not hold: "
+            'sides go in where the base point stays, b, lower and upper with method="shrink" or "approach", not strict.'
+        )
+    if any(isinstance(part, NearestPoint) for part in module.modules()):
         raise RayhullError(
             "the nearest point is an iterative solver, which an ONNX graph cannot hold: export a layer with "
             'method="shrink", "rays" or "vertices", or project what comes out of the file with rayhull.project.'

@@ -174,7 +174,7 @@ class MapInto(Blockwise):
         if self.strict:
             self.parts.check(c.dtype)
             c = finite(overflow_cut(c, origin) if origin else c)
-        if sides.given and not self._constant_base(sides):
+        if sides.given and not self.keeps_base(sides.given):
             return self._followed(c, sides, how)
         try:
             points = self._points(c, sides, how)
@@ -188,9 +188,9 @@ class MapInto(Blockwise):
         """The points of each kind of block, (\\*, count · size)."""
         return [part(own, sides, how) for part, own in self.parts.split(c)]
 
-    def _constant_base(self, sides: Sides) -> bool:
-        """Whether the blocks follow the sides from the base point of the set as it was stated."""
-        return not self.strict and self.varies is None and self.parts.follow(sides.given)
+    def keeps_base(self, sides: Sequence[str]) -> bool:
+        """Whether the blocks follow these sides from the base point of the set as it was stated."""
+        return not self.strict and self.varies is None and self.parts.follow(sides)
 
     def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
         """Points of sets that follow the sample, block by block no longer."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.derivative import SIDES, Nearest
 from rayhull.projection.plan import NAMES, Plan, plan
@@ -50,6 +51,7 @@ class Projector:
 
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
+        _refuse_transforms(x)
         batch, flat = flat_points(self.polyhedron, x)
         given = flat_sides(self.polyhedron, sides, batch, flat)
         if not len(flat):
@@ -79,6 +81,15 @@ class Projector:
         if done.dense is not None:
             return sample_rows.info(P, x.reshape(-1, P.dim), done, self.weights).reshaped(batch, P.shape)
         return info(done, batch, P.shape, (len(P.inequalities), len(P.equalities)))
+
+
+def _refuse_transforms(x: Tensor) -> None:
+    """A solver looks at its numbers, which torch.func hides."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
+        raise RayhullError(
+            "the nearest point cannot be taken inside torch.func (vmap, grad, jacrev, jvp): it takes batches of any "
+            "shape, so call it with all samples at once; torch.autograd.functional.jacobian gives its Jacobians."
+        )
 
 
 def project(

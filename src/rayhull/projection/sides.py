@@ -76,8 +76,8 @@ class Sides(NamedTuple):
         """The batch dimensions of points and sides together."""
         own = {name: tuple(getattr(self, name).shape[: -_dimensions(name)]) for name in self.given}
         try:
-            return np.broadcast_shapes(points, *own.values())
-        except ValueError:
+            return torch.broadcast_shapes(points, *own.values())  # type: ignore[no-untyped-call]
+        except RuntimeError:
             got = ", ".join(f"{name} {shape}" for name, shape in own.items())
             raise ValueError(f"batch dimensions do not broadcast: points {points}, {got}.") from None
 
