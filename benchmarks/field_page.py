@@ -90,10 +90,11 @@ DC3 and HardNet-Aff are here by their published numbers only.
 LIMITS = """
 
 The worst of the seeds decides. HardNet's cbf had 20 epochs where its authors take 1000; whether more would reach the
-goal was not tried. What these numbers do not show: most problems have one seed where five are usual; DC3's and Pi-net's
-own trainings were not run here, so that times stand beside a peer for HardNet's pwc and RAYEN's grid alone. There
-HardNet-Aff is faster for one sample (our layer makes more calls of torch, and proves what comes out), and the strict
-layer is slower than RAYEN in one coordinate and for a single row."""
+goal was not tried. Case30 takes a phase 1 in each call and 40 epochs; what holds its gap up was not found out yet.
+What these numbers do not show: most problems have one seed where five are usual; DC3's and Pi-net's own trainings
+were not run here, so that times stand beside a peer for HardNet's pwc and RAYEN's grid alone. There HardNet-Aff is
+faster for one sample (our layer makes more calls of torch, and proves what comes out), and the strict layer is slower
+than RAYEN in one coordinate and for a single row."""
 
 
 def page() -> str:
