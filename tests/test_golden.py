@@ -9,6 +9,7 @@ from tests import golden
 from tests.zoo import ZOO
 
 KNOWN = golden.read()
+ROUNDING = 1e-12  # the order of the sums decides digits below; the promise is 1e-10
 
 
 def test_every_set_of_the_zoo_has_golden_values():
@@ -26,7 +27,7 @@ def test_a_set_has_its_fingerprint_and_its_generators(name):
 def test_a_nearest_point_is_where_it_was_and_as_well_certified(name):
     now, known = golden.nearest(ZOO[name]()), KNOWN[name]["nearest"]
     assert np.allclose(now["point"], known["point"], rtol=1e-9, atol=1e-9)
-    assert now["residual_below"] <= known["residual_below"]
+    assert now["residual_below"] <= max(known["residual_below"], ROUNDING)
 
 
 @pytest.mark.parametrize("name", ZOO)

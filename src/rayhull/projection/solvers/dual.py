@@ -53,6 +53,19 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(z), torch.cat(lam), torch.cat(steps)
 
 
+def _onto_active_rows(problem: Problem, z: Tensor, lam: Tensor) -> Tensor:
+    """z moved by what rounding left of its active rows: y − G^T lam is off by the size of y, not of z."""
+    if not problem.matrix.count:
+        return z
+    active = problem.active(lam)
+    for _ in range(2):
+        free = (z > problem.lower) & (z < problem.upper)
+        excess = torch.where(active, problem.matrix.times(z) - problem.c, 0.0)
+        w = regularised_solve(problem.matrix.dense(lam), excess, active, free)
+        z = problem.clip(z - torch.where(free, problem.matrix.transposed_times(w), 0.0))
+    return z
+
+
 def _solve_chunk(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
     lam = _accelerate(problem, problem.y, WARM)
     z = problem.clip(problem.shifted(lam))
@@ -68,7 +81,9 @@ def _solve_chunk(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
         z[left] = part.clip(part.shifted(better))
         moved = moved.nonzero()[:, 0]
         left, part = left[moved], part.take(moved)
-    return z, lam, steps
+    settled = _onto_active_rows(problem, z, lam)
+    better = residual(problem, settled, lam) <= residual(problem, z, lam)
+    return torch.where(better[:, None], settled, z), lam, steps
 
 
 def guess(problem: Problem, steps: int) -> tuple[Tensor, Tensor]:
