@@ -19,6 +19,7 @@ from rayhull.projection.plan import plan
 from rayhull.projection.solvers import external, least_distance
 from rayhull.projection.solvers.active_set import ActiveSet
 from rayhull.projection.standard_form import StandardForm
+from tests.compiled import COMPILED, needs_core
 from tests.fuzz_projection import certify
 
 SEED = np.random.default_rng(0)
@@ -56,13 +57,15 @@ def points(P: rh.Polyhedron, n: int = 6, scale: float = 2.0, dtype: torch.dtype 
 @every_set
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
 def test_an_answer_is_inside_and_certified_at_every_scale(P: rh.Polyhedron, scale: float) -> None:
+    if scale >= 1e6 and not COMPILED:
+        pytest.skip("far points are exact to the last digits by the compiled kernels only; a fallback is, to 1e-10")
     x = points(P, scale=scale)
     z, info = rh.project(P, x, return_info=True)
     assert P.contains(z).all()
     assert certify(P, x, z) is None
     assert info.residual.max() <= 1e-10
     assert not info.infeasible.any()
-    assert not info.fallback.any()
+    assert not (COMPILED and info.fallback.any())
 
 
 @every_set
@@ -217,6 +220,7 @@ def test_duplicate_rows_change_nothing() -> None:
     torch.testing.assert_close(*grads, atol=1e-10, rtol=0)
 
 
+@needs_core
 def test_structure_finds_the_closed_forms() -> None:
     solvers = {name: {block.solver.name for block in plan(P)} for name, P in SETS.items()}
     assert solvers["box"] == {"clamp"}
@@ -245,6 +249,7 @@ def test_a_forward_derivative_is_refused_and_not_dropped() -> None:
 # -- certificates and fallbacks ------------------------------------------------------------------------------------
 
 
+@needs_core
 def test_an_unconverged_sample_is_solved_again_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     P, module = SETS["dense"], rh.Projection(SETS["dense"])
     x = points(P)
@@ -303,6 +308,7 @@ def test_the_last_resort_is_exact(P: rh.Polyhedron) -> None:
         np.testing.assert_allclose(answer[0], z, atol=1e-10)
 
 
+@needs_core
 def test_a_warm_start_gives_the_same_points_in_fewer_steps() -> None:
     P = rh.convex(40)
     module, x = rh.Projection(P, warm_start=True), points(P, 20)

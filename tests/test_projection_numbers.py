@@ -14,6 +14,7 @@ from rayhull.projection.certificate import is_empty, residual, unproven_empty
 from rayhull.projection.plan import plan
 from rayhull.projection.problem import EMPTY, TOLERANCE, Solution
 from rayhull.projection.sides import Sides
+from tests.compiled import needs_core
 from tests.fuzz_projection import certify
 
 
@@ -27,6 +28,7 @@ def problem_of(P: rh.Polyhedron, x: torch.Tensor):  # type: ignore[no-untyped-de
     return plan(P)[0].problem(x)
 
 
+@needs_core
 @pytest.mark.parametrize("scale", [1e8, 1e12, 1e20, 1e38])
 def test_far_points_of_ordinary_polytopes_are_answered_inside_without_a_fallback(scale: float) -> None:
     for seed in range(8):
@@ -38,6 +40,7 @@ def test_far_points_of_ordinary_polytopes_are_answered_inside_without_a_fallback
         assert not info.fallback.any()
 
 
+@needs_core
 def test_nearly_parallel_rows_are_told_apart_far_away() -> None:
     P = rh.Polyhedron([[1, 1], [1 + 1e-9, 1 + 1e-9], [1, -1]], [1, 1, 1])
     z, info = rh.project(P, torch.tensor([[2e8, 1e8]], dtype=torch.float64), return_info=True)

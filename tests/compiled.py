@@ -1,0 +1,8 @@
+"""Tests that pin what only the compiled kernels do; without them the reference answers more slowly, or refuses."""
+
+import pytest
+
+import rayhull as rh
+
+COMPILED = "operators: compiled" in rh.core.status()
+needs_core = pytest.mark.skipif(not COMPILED, reason="a promise of the compiled kernels; without them fallbacks answer")
