@@ -57,7 +57,8 @@ def test_errors_have_codes_and_one_line(tmp_path, triangle, capsys):
     grid = tmp_path / "grid.ine"
     write(grid, rh.ordered(None, (6, 6)))
     noisy = tmp_path / "thin.ine"
-    write(noisy, rh.Polyhedron([[1.0, 0.1], [1.0, 0.1 + 1e-13], [-1.0, 0.3]]))
+    rows = np.eye(52) + 0.1  # too many entries to convert as fractions
+    write(noisy, rh.Polyhedron(np.vstack([rows, rows[0] + 1e-13 * np.arange(52)])))
     assert main(["convert", str(tmp_path / "none.ine")]) == 2
     assert main(["convert", str(grid), "--max-generators", "100"]) == 3
     assert main(["convert", str(noisy)]) == 4
