@@ -135,8 +135,8 @@ def summary() -> str:
     parts = [
         "Each table is written by a command: `python -m benchmarks.conversion`, `… benchmarks.layer`, `… "
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
-        "interleaved runs on two cores of a shared machine: read the ratios. Conversion, layer, nearest point and "
-        "timing are from before the kernels were rewritten in C++, and have to be measured again.",
+        "interleaved runs on two cores of a shared machine: read the ratios. The inference times of the paper's table 1 "
+        "are from before the layer's steps were compiled, and have to be measured again.",
         conversion(),
         "A gain below 1 means that another engine is faster: on sets of two or three milliseconds, where splitting and "
         "verifying cost more than converting. cddlib's floats were wrong or gave up on some rows; such answers do not "
@@ -165,8 +165,6 @@ def claims() -> str:
         "## What we measured",
         "Every number is drawn from a file that a command wrote (`make bench`, `python -m experiments publish`); all "
         "of them, with the peers that are faster somewhere: [measured](docs/measured.md).",
-        "The tables of layers, nearest points and conversion are from before the kernels were rewritten in C++ and the "
-        "layer's steps were rebuilt; they have to be measured again.",
         '**Learns.** Test losses after the same training, rates chosen on validation data; "before" is the plain '
         "ray and shrink layer ([every problem that was run](docs/learning.md), also where we are not the best):",
         _columns(_kept(nth_table("learning", 1), "convex curve", "thin set", "portfolio"), LEARNING_COLUMNS),

@@ -177,6 +177,16 @@ def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric
     assert bool((x < low + 1e-4).any())
 
 
+@pytest.mark.parametrize("which", ["lower", "upper"])
+def test_one_bound_of_the_sample_is_enough_for_the_clipped_shift(which):
+    layer = rh.Constrained(3, TILES & rh.box(-0.9, 0.2))
+    bound = {"lower": -0.9, "upper": 0.2}[which] + 0.1 * torch.rand(64, 4, 4)
+    x = layer(10 * torch.randn(64, 3), **{which: bound})
+    assert layer.describe().count("shift")
+    assert bool(((x >= bound) if which == "lower" else (x <= bound)).all())
+    assert TILES.contains(x, atol=1e-5).all()
+
+
 SCATTERED = rh.Polyhedron(  # blocks {0, 5}, {1, 2, 6}, {3, 4}: no reshape puts them in order
     [[1, 0, 0, 0, 0, 2, 0], [0, 1, 1, 0, 0, 0, 1], [0, 0, 0, 3, -1, 0, 0]],
     [1, 2, 3],

@@ -189,8 +189,8 @@ class Shift(Direction):
 
     def _empty(self, rhs: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Which samples have no point at all: an error, or NaN in a compiled graph."""
-        ends = torch.where(self.row == 0, 0.0, torch.stack([self.row * low, self.row * high]))
-        least, most = ends.amin(0).sum(-1), ends.amax(0).sum(-1)
+        first, second = (torch.where(self.row == 0, 0.0, self.row * end) for end in (low, high))
+        least, most = torch.minimum(first, second).sum(-1), torch.maximum(first, second).sum(-1)
         touch = 16 * torch.finfo(rhs.dtype).eps * (1 + rhs.abs())  # a set of one point is not empty
         empty = (low > high).any(-1) | (least > rhs + touch) | (self.equality & (most < rhs - touch))
         if not torch.compiler.is_compiling() and bool(empty.any()):
