@@ -135,7 +135,7 @@ def summary() -> str:
     parts = [
         "Each table is written by a command: `python -m benchmarks.conversion`, `… benchmarks.layer`, `… "
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
-        "interleaved runs on two cores of a shared machine: read the ratios. The inference times of the paper's table 1 "
+        "interleaved runs on two cores of a shared machine: read the ratios. The inference times of table 1 "
         "are from before the layer's steps were compiled, and have to be measured again.",
         conversion(),
         "A gain below 1 means that another engine is faster: on sets of two or three milliseconds, where splitting and "

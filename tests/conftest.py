@@ -40,3 +40,10 @@ def never_in_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
     from rayhull.conversion import block
 
     monkeypatch.setattr(block, "MOST_EXACT_ENTRIES", 0)
+
+
+@pytest.fixture(params=["compiled", "tensor operations"])
+def either_tail(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer's tail as it runs by default, and as the tensor operations that define it."""
+    if request.param == "tensor operations":
+        monkeypatch.setattr("rayhull.nn.tail.serves", lambda *_: False)
