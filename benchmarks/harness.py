@@ -6,6 +6,7 @@ so that a slow moment of a shared machine hits all of them alike.
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import random
@@ -111,3 +112,11 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in cells]
     lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
     return "\n".join(lines)
+
+
+def options(description: str | None) -> argparse.Namespace:
+    """--rounds and --only, of the benchmarks that time a list of problems."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="names of problems")
+    return parser.parse_args()

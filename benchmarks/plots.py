@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RESULTS
+from experiments.report import style
 
 OURS = "rayhull"
 PALETTE = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F", "#999933", "#332288", "#AA4499")
@@ -21,24 +22,9 @@ MARKS = "osD^vPX<>h"
 
 
 def pyplot() -> Any:
-    """matplotlib without a window, with the defaults of every plot."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update(
-        {
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "grid.alpha": 0.25,
-            "legend.frameon": False,
-            "figure.constrained_layout.use": True,
-            "svg.hashsalt": "rayhull",
-        }
-    )
+    """matplotlib as the report of the studies has it, in a smaller type."""
+    plt = style.pyplot()
+    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rayhull"})
     return plt
 
 

@@ -7,7 +7,6 @@ installed are left out, and those that are slow get fewer samples.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import time
@@ -186,10 +185,7 @@ def everything(results: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="names of problems")
-    options = parser.parse_args()
+    options = harness.options(__doc__)
     torch.set_num_threads(1)
     results = {}
     for task in tasks():

@@ -7,7 +7,6 @@ and .md. Processor time of one thread, batch 256; layers that are slow get fewer
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -73,10 +72,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="names of problems")
-    options = parser.parse_args()
+    options = harness.options(__doc__)
     torch.set_num_threads(1)
     results = {}
     for task in tasks():

@@ -77,6 +77,11 @@ def test_every_solver_gives_the_same_point(P: rh.Polyhedron) -> None:
 
 
 @every_set
+def test_points_of_the_torch_path_are_inside_to_the_last_digits(P: rh.Polyhedron) -> None:
+    assert P.contains(rh.project(P, points(P), solver="dual")).all()
+
+
+@every_set
 def test_weights_change_the_metric_and_nothing_else(P: rh.Polyhedron) -> None:
     w = 0.2 + 3 * torch.rand(P.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     x = points(P)
