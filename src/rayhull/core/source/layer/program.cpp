@@ -1,0 +1,58 @@
+// A program comes from outside: whether every place that it names lies in its arrays.
+#include "functions.hpp"
+#include "tail.hpp"
+
+namespace rayhull::layer {
+
+bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t numbers_size, int64_t coefficients,
+          int64_t dim) {
+  constexpr int64_t most = int64_t(1) << 24;
+  const int64_t counts[] = {b.count, b.size, b.coefficients, b.start, b.columns, b.rank, b.hull_rank, b.rays_count,
+                            b.steps, b.step_rows, b.equalities, b.equal_rank, b.clean_rank, b.shrink.rows, b.loose.rows,
+                            b.tight.rows};
+  for (int64_t count : counts) {
+    if (count < 0 || count > most) return false;
+  }
+  const int64_t n = b.size, m = b.step_rows, r = b.rays_count;
+  const auto in = [&](int64_t place, int64_t length) { return place >= 0 && place <= numbers_size - length; };
+  const auto may = [&](bool needed, int64_t place, int64_t length) { return !needed || in(place, length); };
+  const auto gauge = [&](const Gauge& g, bool needed) {
+    if (!needed) return g.rows == 0 && g.upper < 0;
+    return may(g.rows, g.matrix, g.rows * n) && may(g.offset >= 0, g.offset, g.rows) && may(g.upper >= 0, g.upper, n) &&
+           may(g.upper >= 0, g.lower, n) && may(g.upper_offset >= 0, g.upper_offset, n) &&
+           may(g.lower_offset >= 0, g.lower_offset, n) && (g.rows > 0 || g.upper >= 0);
+  };
+  if (n < 1 || b.places < 0 || b.places > layout_size - b.count * n) return false;
+  for (int64_t i = 0; i < b.count * n; i++) {
+    if (layout[b.places + i] < 0 || layout[b.places + i] >= dim) return false;
+  }
+  const bool lines = b.linear >= 0 && b.linear < LINEARS && (b.linear == NO_LINES || b.linear == MATRIX || b.columns == n) &&
+                     (b.linear != NO_LINES || b.columns == 0) && may(b.linear == DIAGONAL, b.matrix, n) &&
+                     may(b.linear == MATRIX, b.matrix, b.columns * n) && may(b.linear == WITHOUT, b.matrix, n * b.rank) &&
+                     (b.linear == WITHOUT || b.rank == 0);
+  const bool rays = b.conic >= 0 && b.conic < CONICS && b.function >= 0 && b.function < FUNCTIONS &&
+                    may(b.conic == OWN || b.conic == ROWS, b.rays, r * n) && may(b.conic == ROWS, b.rows, r * n) &&
+                    may(b.conic == SHIFT, b.rays, n) && may(b.conic == SHIFT, b.rows, 2 * n) &&
+                    may(b.conic == SHIFT, b.slacks, 2) && (b.conic != SHIFT || r == n) &&
+                    may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
+                    b.coefficients == b.columns + (b.conic == OWN ? r : 0) && (b.conic != NO_RAYS || r == 0);
+  const bool dual = b.step == GRAM || b.step == POINTS, clamps = b.step == CLAMP || b.step == POINTS;
+  const bool steps = b.step >= 0 && b.step < STEPS && b.equalities <= m && may(dual, b.step_matrix, m * n) &&
+                     may(dual, b.back, m * n) && may(b.step == GRAM, b.turn, m * m) && may(dual, b.seen, m) &&
+                     may(dual, b.length, 1) && may(dual, b.momenta, b.steps) && may(clamps, b.low, n) &&
+                     may(clamps, b.high, n) && (dual || (m == 0 && b.steps == 0));
+  const int64_t scale_numbers[] = {0, 0, 3, 1}, finish_numbers[] = {0, 2, 7};
+  const bool closing = b.scale >= 0 && b.scale < SCALES && in(b.scale_numbers, scale_numbers[b.scale]) &&
+                       gauge(b.shrink, b.scale == SHRINK || b.scale == STRICT_SHRINK) && may(b.base >= 0, b.base, n);
+  const bool finish = b.finish >= 0 && b.finish < FINISHES && in(b.finish_numbers, finish_numbers[b.finish]) &&
+                      (b.finish != INTERVAL || n == 1) &&
+                      may(b.finish == PULL, b.from, n) && may(b.finish == PULL, b.along, n) &&
+                      gauge(b.loose, b.loose.rows > 0 || b.loose.upper >= 0) &&
+                      gauge(b.tight, b.tight.rows > 0 || b.tight.upper >= 0);
+  return lines && rays && steps && closing && finish && may(b.signs >= 0, b.signs, b.count) &&
+         may(b.point >= 0, b.point, n) && may(b.hull_rank, b.hull, n * b.hull_rank) && may(b.equal_rank, b.equal, n * b.equal_rank) &&
+         may(b.clean_rank, b.clean, n * b.clean_rank) && may(b.clean_rank, b.origin, n) &&
+         b.start + b.count * b.coefficients <= coefficients;
+}
+
+}  // namespace rayhull::layer
