@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 import rayhull as rh
-from rayhull.conversion.cdd import format_cdd, parse_cdd
-from rayhull.conversion.files import read, write
+from rayhull.conversion.files import format_cdd, parse_cdd, read, write
 from tests.fuzz_strict import random_set
 
 SUFFIXES = (".ine", ".ext", ".npz")
@@ -204,7 +203,7 @@ def main() -> None:
     except ImportError:
         print("atheris is not installed: no coverage-guided fuzz of the files (pip install 'rayhull[fuzz]').")
         return
-    for module in ("rayhull.conversion.cdd", "rayhull.conversion.files"):
+    for module in ("rayhull.conversion.files", "rayhull.conversion.files"):
         for name, value in list(vars(sys.modules[module]).items()):
             if getattr(value, "__module__", "") == module and hasattr(value, "__code__"):
                 setattr(sys.modules[module], name, atheris.instrument_func(value))

@@ -6,7 +6,7 @@ import pytest
 import rayhull as rh
 from rayhull.conversion.slack_form import slack_form
 from rayhull.exact.elimination import fraction_free_inverse, inverse, rounded_inverse
-from rayhull.exact.matrices import product, sort_rows, times
+from rayhull.exact.numbers import product, sort_rows, times
 
 
 @pytest.mark.parametrize("bits", [(3, 4), (20, 30), (31, 31), (36, 30), (60, 60), (62, 2)])

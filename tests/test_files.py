@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import rayhull as rh
-from rayhull.conversion import cdd
-from rayhull.conversion.cdd import parse_cdd
-from rayhull.conversion.files import read, write
+from rayhull.conversion import files
+from rayhull.conversion.files import parse_cdd, read, write
 from tests import fuzz_files
 from tests.zoo import ZOO
 
@@ -249,6 +248,6 @@ def test_files_changed_at_random_are_read_as_they_are_or_refused():
 
 
 def test_the_fuzz_of_files_notices_numbers_that_are_written_wrong(monkeypatch):
-    monkeypatch.setattr(cdd, "_text", lambda value, kind: f"{float(value) + 1:g}")
+    monkeypatch.setattr(files, "_text", lambda value, kind: f"{float(value) + 1:g}")
     with pytest.raises(AssertionError, match="wrong on numpy"):
         fuzz_files.run(seconds=20.0, seed=0)

@@ -90,8 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _convert(options: Any) -> int:
-    from rayhull.conversion.cdd import format_cdd
-    from rayhull.conversion.files import read, write
+    from rayhull.conversion.files import format_cdd, read, write
     from rayhull.sets.polyhedron import Polyhedron
 
     item = read(options.file)

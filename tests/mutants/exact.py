@@ -4,14 +4,14 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
-        "exact/matrices.py",
+        "exact/numbers.py",
         "    if bound >= INT64_SAFE:\n        if left",
         "    if False:\n        if left",
         ("test_exact_arithmetic.py::test_products_are_those_of_pythons_integers",),
         "a product is not checked against 62 bits",
     ),
     Mutant(
-        "exact/matrices.py",
+        "exact/numbers.py",
         "return bool((size < INT64_SAFE).all())",
         "return True",
         (
@@ -21,21 +21,21 @@ MUTANTS = [
         "sums of large terms always seem to fit",
     ),
     Mutant(
-        "exact/matrices.py",
+        "exact/numbers.py",
         "    if bound < 2**53:  # exact",
         "    if bound < 2**62:  # exact",
         ("test_pins.py::test_products_of_any_size_are_those_of_python",),
         "products beyond 2^53 are taken in floats",
     ),
     Mutant(
-        "exact/matrices.py",
+        "exact/numbers.py",
         "    if max(1, largest(left)) * max(1, largest(right)) < INT64_SAFE:",
         "    if True:",
         ("test_exact_arithmetic.py",),
         "entrywise products wrap around",
     ),
     Mutant(
-        "exact/matrices.py",
+        "exact/numbers.py",
         "bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))",
         "bits = bits ^ ((bits >> 63) & np.int64(0))",
         ("test_exact_arithmetic.py::test_rows_are_sorted_as_python_sorts_them",),

@@ -15,8 +15,7 @@ from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.matrices import primitive, product, times
-from rayhull.exact.numbers import INT64_SAFE, largest, short_kind
+from rayhull.exact.numbers import INT64_SAFE, largest, primitive, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:

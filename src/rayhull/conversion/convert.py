@@ -15,7 +15,7 @@ from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, 
 from rayhull.conversion.engines import check_engine, find_rays
 from rayhull.conversion.generators import ExactGenerators, Generators, hull, polar, unit_of
 from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact.matrices import primitive, sort_rows
+from rayhull.exact.numbers import primitive, sort_rows
 from rayhull.sets.linear_programs import maximum, typical_size
 from rayhull.sets.rows import Array, Rows
 

@@ -19,8 +19,7 @@ from rayhull.conversion.budget import Limits, Watch
 from rayhull.core import conversion as core
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.double_description import Cone
-from rayhull.exact.matrices import primitive, sort_rows
-from rayhull.exact.numbers import INT64_SAFE, largest, narrow
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow, primitive, sort_rows
 
 WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 

@@ -13,8 +13,7 @@ import numpy as np
 from rayhull.conversion.budget import Limits, Tell
 from rayhull.conversion.double_description import extreme_rays, verified_rays
 from rayhull.errors import UnverifiedError, optional
-from rayhull.exact.matrices import primitive
-from rayhull.exact.numbers import common_denominator, narrow
+from rayhull.exact.numbers import common_denominator, narrow, primitive
 from rayhull.sets.rows import Array
 
 Directions = list[list[int]]

@@ -3,11 +3,16 @@
 An .npz holds the arrays of a Polyhedron (A, b, A_eq, b_eq, lower, upper, shape) or of Generators (vertices, rays,
 lines). Sparse matrices are kept as ``A.data``, ``A.indices``, ``A.indptr`` and ``A.shape``; Python numbers as text:
 integers and fractions in decimal, floats among them in hexadecimal, so that nothing is rounded.
+
+In .ine a row (c, g) means c + g·x >= 0, so with our sign g = -a and c = b. In .ext a row (1, v) is a vertex and (0, r)
+a ray. ``linearity`` names the rows (counted from 1) that are equalities, or lines. Other lines outside the table are
+titles, or ask for an output of cdd's programs; they are ignored unless they would change the set.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 from fractions import Fraction
@@ -17,16 +22,28 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.conversion.cdd import KINDS, format_cdd, parse_cdd
 from rayhull.conversion.generators import Generators
 from rayhull.errors import EmptySetError, FileFormatError
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import Array, Rows
 
 SET = ("A", "b", "A_eq", "b_eq", "lower", "upper")
 HULL = ("vertices", "rays", "lines")
 SPARSE = ("data", "indices", "indptr", "shape")
 EXACT = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+KINDS = {".ine": "H-representation", ".ext": "V-representation"}
+LINEARITY = ("linearity", "equality")
+REFUSED = {  # lines that state another set than the table does
+    "strict_inequality": "sets here are closed: leave the line out to get the closure",
+    "partial_enumeration": "to set these rows to equalities, write them as linearity",
+    "partial_enum": "to set these rows to equalities, write them as linearity",
+    "nonnegative": "write the rows x >= 0 into the table",
+}
+INTEGER = re.compile(r"[+-]?[0-9]+")
+FRACTION = re.compile(r"[+-]?[0-9]+(/[0-9]+)?")
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+LONGEST = 2000  # characters of a number: Python reads decimal integers of up to 4300 digits
+FLOAT_RANGE = Fraction(1, 10**300), Fraction(10**300)  # each number has a float beside it
 
 
 def read(path: str | Path) -> Polyhedron | Generators:
@@ -163,3 +180,162 @@ def _counts(values: Array) -> tuple[int, ...]:
     if values.dtype.kind not in "iu" or values.ndim != 1:
         raise ValueError(f"expected a list of whole numbers, got {values.dtype} of shape {values.shape}.")
     return tuple(values.tolist())
+
+
+# -- cdd's text format -------------------------------------------------------------------------------------------------
+
+
+def parse_cdd(text: str, suffix: str, name: str) -> Polyhedron | Generators:
+    """A set from cdd text; ``suffix`` says which kind the file's name promises."""
+    lines = ["" if line.lstrip().startswith("*") else line.strip() for line in text.splitlines()]
+    _check_declared(lines, suffix, name)
+    begin = _find("begin", lines, 0)
+    if begin is None:
+        raise FileFormatError(f"{name} has no line 'begin': it is empty, cut short, or not a cdd file.")
+    m, d, kind = _size(lines[begin + 1 : begin + 2], name)
+    end = _find("end", lines, begin + 2)
+    words = [word for line in lines[begin + 2 : end] for word in line.split()]
+    if end is None:
+        raise FileFormatError(f"{name} stops after {len(words)} of {m * d} numbers, with no 'end': it is cut short.")
+    if len(words) != m * d:
+        raise FileFormatError(f"{name} promises {m * d} numbers but has {len(words)}.")
+    table = np.empty(m * d, dtype=object)
+    table[:] = [_number(word, kind, name) for word in words]
+    linear = _linearity(lines[:begin] + lines[end + 1 :], m, name)
+    return _made(table.reshape(m, d), linear, suffix, name)
+
+
+def _check_declared(lines: list[str], suffix: str, name: str) -> None:
+    declared = next((k for k in KINDS.values() if any(line.lower() == k.lower() for line in lines)), None)
+    if declared is not None and declared != KINDS[suffix]:
+        raise FileFormatError(f"{name} says {declared}, but its name promises {KINDS[suffix]} ({suffix}).")
+
+
+def _find(word: str, lines: list[str], start: int) -> int | None:
+    return next((i for i in range(start, len(lines)) if lines[i].lower() == word), None)
+
+
+def _is_count(word: str) -> bool:
+    return len(word) < 10 and word.isascii() and word.isdigit()
+
+
+def _size(line: list[str], name: str) -> tuple[int, int, str]:
+    parts = line[0].split() if line else []
+    if len(parts) != 3 or not (_is_count(parts[0]) and _is_count(parts[1])) or int(parts[1]) < 2:
+        raise FileFormatError(f"{name}: after 'begin' expected 'rows columns integer|rational|real', got {line}.")
+    if parts[2] not in ("integer", "rational", "real"):
+        raise FileFormatError(f"{name}: number type must be integer, rational or real, got {parts[2]!r}.")
+    return int(parts[0]), int(parts[1]), parts[2]
+
+
+def _number(word: str, kind: str, name: str) -> Any:
+    """An integer, a fraction or a float, as the file's number type says."""
+    if len(word) > LONGEST:
+        raise FileFormatError(f"{name}: a number of {len(word)} characters is too long (at most {LONGEST}).")
+    forms = {"integer": (INTEGER,), "rational": (FRACTION, DECIMAL), "real": (DECIMAL,)}[kind]
+    if not any(form.fullmatch(word) for form in forms) or re.search("/0+$", word):
+        raise FileFormatError(f"{name}: {_short(word)} is not a number of type {kind}.")
+    value: Any = float(word) if kind == "real" else Fraction(word) if kind == "rational" else int(word)
+    low, high = FLOAT_RANGE
+    if not math.isfinite(value) if kind == "real" else value and not low < abs(value) < high:
+        raise FileFormatError(f"{name}: {_short(word)} is beyond the range of floats: scale its row.")
+    return value
+
+
+def _short(word: str) -> str:
+    return repr(word if len(word) < 40 else f"{word[:20]}...{word[-5:]}")
+
+
+def _linearity(lines: list[str], m: int, name: str) -> Array:
+    """Which rows are equalities or lines, by all such lines before and after the table."""
+    linear = np.zeros(m, bool)
+    for line in lines:
+        keyword, *words = line.lower().split() or [""]
+        if keyword in REFUSED:
+            raise FileFormatError(f"{name}: {keyword} is not supported; {REFUSED[keyword]}.")
+        if keyword in LINEARITY:
+            numbers = [int(w) for w in words if _is_count(w)]
+            if len(numbers) != len(words) or not numbers or len(numbers) != numbers[0] + 1:
+                raise FileFormatError(f"{name}: {keyword} must give a count and that many row numbers, got {line!r}.")
+            if not all(1 <= n <= m for n in numbers[1:]):
+                raise FileFormatError(f"{name}: {keyword} names a row beyond 1 to {m}: {line!r}.")
+            linear[np.array(numbers[1:], int) - 1] = True
+    return linear
+
+
+def _made(table: Array, linear: Array, suffix: str, name: str) -> Polyhedron | Generators:
+    try:
+        return _polyhedron(table, linear) if suffix == ".ine" else _generators(table, linear, name)
+    except (EmptySetError, FileFormatError):
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise FileFormatError(f"{name} does not state a set: {error}") from None
+
+
+def _polyhedron(table: Array, linear: Array) -> Polyhedron:
+    A, b = -table[:, 1:], table[:, 0]
+    return Polyhedron(
+        A[~linear], b[~linear], A[linear], b[linear],
+        names=[f"row {i + 1}" for i in np.flatnonzero(~linear)],
+        eq_names=[f"row {i + 1}" for i in np.flatnonzero(linear)],
+    )  # fmt: skip
+
+
+def _generators(table: Array, linear: Array, name: str) -> Generators:
+    heads = table[:, 0]
+    if not all(h in (0, 1) for h in heads) or any(h == 1 for h in heads[linear]):
+        raise FileFormatError(
+            f"{name}: each row of generators starts with 1 (vertex) or 0 (ray; line if in linearity)."
+        )
+    point = np.array([h == 1 for h in heads], dtype=bool)
+    if not point.any() and len(heads):
+        point_rows = np.zeros((1, table.shape[1] - 1), dtype=object)  # a cone written without its apex
+    else:
+        point_rows = table[point, 1:]
+    return Generators(point_rows, table[~point & ~linear, 1:], table[linear, 1:])
+
+
+def format_cdd(item: Polyhedron | Generators) -> str:
+    """The set in cdd's text format, exact where it is exact."""
+    if isinstance(item, Polyhedron):
+        title, table, linear, exact = _inequality_table(item)
+    else:
+        title, table, linear, exact = _generator_table(item)
+    flat = [v for row in table for v in row]
+    kind = "real" if not exact else "integer" if all(Fraction(v).denominator == 1 for v in flat) else "rational"
+    lines = [title]
+    if any(linear):
+        lines.append(" ".join(map(str, ["linearity", sum(linear), *(i + 1 for i, on in enumerate(linear) if on)])))
+    lines += ["begin", f"{len(table)} {len(table[0]) if table else 0} {kind}"]
+    lines += [" " + " ".join(_text(v, kind) for v in row) for row in table]
+    return "\n".join([*lines, "end", ""])
+
+
+def _text(value: Any, kind: str) -> str:
+    return repr(float(value)) if kind == "real" else str(value)
+
+
+def _inequality_table(P: Polyhedron) -> tuple[str, list[list[Any]], list[bool], bool]:
+    table, linear = [], []
+    for rows, equal in ((P.equality_rows, True), (P.rows, False)):
+        A, b = _dense(rows, P.is_exact)
+        table += [[c, *(-v for v in row)] for row, c in zip(A, b, strict=True)]
+        linear += [equal] * len(b)
+    if not table:  # cdd has no way to say "no rows"
+        table, linear = [[1] + [0] * P.dim], [False]
+    return "H-representation", table, linear, P.is_exact
+
+
+def _dense(rows: Rows, exact: bool) -> tuple[list[list[Any]], list[Any]]:
+    if not exact:
+        return rows.matrix.toarray().tolist(), rows.rhs.tolist()
+    A, b = rows.dense_integers()
+    return A.tolist(), b.tolist()
+
+
+def _generator_table(G: Generators) -> tuple[str, list[list[Any]], list[bool], bool]:
+    exact = G.exact
+    points = G.vertices.tolist() if G.exact_vertices is None else G.exact_vertices.tolist()
+    rays, lines = (G.rays, G.lines) if exact is None else (exact.rays, exact.lines)
+    table = [[0, *row] for row in lines.tolist()] + [[1, *row] for row in points] + [[0, *row] for row in rays.tolist()]
+    return "V-representation", table, [i < len(lines) for i in range(len(table))], exact is not None

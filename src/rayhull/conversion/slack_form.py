@@ -21,8 +21,18 @@ import numpy as np
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.elimination import independent_rows, inverse
-from rayhull.exact.matrices import contents, others, primitive, product, sort_rows, times
-from rayhull.exact.numbers import INT64_SAFE, largest, narrow, short_kind
+from rayhull.exact.numbers import (
+    INT64_SAFE,
+    contents,
+    largest,
+    narrow,
+    others,
+    primitive,
+    product,
+    short_kind,
+    sort_rows,
+    times,
+)
 from rayhull.sets.blocks import tied_columns
 from rayhull.sets.rows import Array
 

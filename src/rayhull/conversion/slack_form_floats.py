@@ -15,7 +15,7 @@ import scipy.linalg
 from rayhull.conversion.slack_form import SlackForm
 from rayhull.core.reference.floats import ADVICE, CLEAR_LEVEL, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.matrices import others
+from rayhull.exact.numbers import others
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:

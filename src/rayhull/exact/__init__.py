@@ -1,1 +1,1 @@
-"""Integers of any size: numbers, matrices, elimination."""
+"""Integers of any size: numbers that stay exact, and elimination."""

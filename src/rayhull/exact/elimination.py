@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rayhull.exact.matrices import product
-from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow
+from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, product
 
 MOST_DIGITS = 20  # of a continued fraction
 DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense

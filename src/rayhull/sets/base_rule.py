@@ -17,16 +17,17 @@ has no margin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
+from scipy.optimize import linprog
 
 from rayhull.errors import RayhullError
-from rayhull.sets.base_rule_candidates import RuleProgram, in_closed_form
 from rayhull.sets.interior import base_point
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
@@ -35,6 +36,7 @@ SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken
 ENTRIES = 200_000  # of the linear program: beyond it only the rule of least norm is tried
 DEPENDENT = 1e-9
+DAMPINGS = np.logspace(1, -11, 25)  # of the least squares, in units of the largest squared singular value
 
 
 class NoBaseRuleError(RayhullError):
@@ -112,7 +114,12 @@ class Family:
     @staticmethod
     def of(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float) -> Family:
         sides = tuple(name for name in SIDES if name in varies)
-        _refuse_unknown(varies)
+        unknown = [name for name in varies if name not in SIDES]
+        if unknown:
+            raise ValueError(
+                f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no "
+                "rule, give them with the call."
+            )
         ranges = [_range(P, name, varies[name]) for name in sides]
         low, high = (np.concatenate([r[k] for r in ranges]) if ranges else np.zeros(0) for k in (0, 1))
         B, D = _dependence(P, sides)
@@ -207,15 +214,6 @@ class Family:
             raise NoBaseRuleError(f"The range leaves no slack for {', '.join(names[:4])}. Narrow the range.", names)
 
 
-def _refuse_unknown(varies: Mapping[str, Any]) -> None:
-    unknown = [name for name in varies if name not in SIDES]
-    if unknown:
-        raise ValueError(
-            f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no rule, "
-            "give them with the call."
-        )
-
-
 def _length(P: Polyhedron, name: str) -> int:
     return {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
 
@@ -266,3 +264,79 @@ def _at(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     A, b = (P.A, given.get("b", P.b)) if len(P.inequalities) else (None, None)
     A_eq, b_eq = (P.A_eq, given.get("b_eq", P.b_eq)) if len(P.equalities) else (None, None)
     return Polyhedron(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
+
+
+# -- candidates: in closed form, smallest first; the smallest with a margin, by linear programs ------------------------
+
+
+def in_closed_form(family: Family) -> Iterator[tuple[Array, Array]]:
+    """The movement of least norm, then others that change the rows less and less, at the price of their size.
+
+    M = M0 + N Z for the Z with the least Σ_i |(B_i - a_i M) / σ_i|² + damping |Z|², σ the slack in the middle.
+    """
+    moved, point = family.least_norm
+    yield moved, point
+    slack = family.slack_in_the_middle(point)[family.moving, None]
+    if not len(slack) or not (slack > 0).all():
+        return
+    change = (family.B * family.half - family.P.rows.matrix @ moved)[family.moving] / slack
+    U, s, V = np.linalg.svd(family.across[family.moving] / slack, full_matrices=False)
+    for damping in DAMPINGS * s[0] ** 2:
+        Z = V.T @ ((s / (s**2 + damping))[:, None] * (U.T @ change))
+        yield moved + family.null @ Z, point
+
+
+class RuleProgram:
+    """Linear programs over movements Z and shifts w in the null space: x0 = point + N w + (M0 + N Z) δ, |δ| <= 1.
+
+    Variables in this order: Z (k p), S (m p) with S >= |B h - A M0 - A N Z|, w (k), the margin τ in units of each row's
+    length. The smallest rule also bounds |Z| and |w| by variables of their own, whose sum it minimises.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        moved, point = family.least_norm
+        self.rows = np.flatnonzero(family.moving)
+        across = family.across[self.rows]  # (m, k)
+        self.varying = np.flatnonzero(family.half)
+        self.m, self.k, self.p = len(self.rows), family.null.shape[1], len(self.varying)
+        change = (family.B * family.half - family.P.rows.matrix @ moved)[np.ix_(self.rows, self.varying)]  # (m, p)
+        lengths = np.linalg.norm(across, axis=1)
+        turn = sp.kron(sp.csr_array(across), sp.eye_array(self.p), format="csr")  # (m p, k p)
+        one = sp.eye_array(self.m * self.p, format="csr")
+        sums = sp.kron(sp.eye_array(self.m), np.ones((1, self.p)), format="csr")  # (m, m p)
+        margins = [None, sums, across, lengths[:, None]]
+        self.A = sp.block_array([[-turn, -one, None, None], [turn, -one, None, None], margins], format="csr")
+        slack = family.slack_in_the_middle(point)[self.rows]
+        self.b = np.concatenate([-change.ravel(), change.ravel(), slack])
+        free, positive = (None, None), (0, None)
+        self.bounds = [free] * (self.k * self.p) + [positive] * (self.m * self.p) + [free] * self.k  # of Z, S and w
+        self.cap = float((slack / lengths).min(initial=1.0))  # the middle point's own margin
+
+    def largest_margin(self) -> tuple[float, Array]:
+        """The margin (at most that of the middle point), and the rows whose multipliers hold it down."""
+        cost = np.zeros(self.A.shape[1])
+        cost[-1] = -1
+        bounds = [*self.bounds, (None, self.cap)]
+        result = linprog(cost, A_ub=self.A, b_ub=self.b, bounds=bounds, method="highs-ipm")
+        if result.status != 0:
+            return 0.0, np.arange(0)
+        blocking = self.rows[result.ineqlin.marginals[-self.m :] < -1e-9]
+        return float(result.x[-1]), blocking
+
+    def smallest(self, margin: float) -> tuple[Array, Array]:
+        """The rule with that margin whose movements and shift have the least sum of sizes."""
+        free, width = self.k * self.p, self.A.shape[1]
+        movements, shift = np.arange(free), np.arange(free + self.m * self.p, width - 1)
+        pick = sp.csr_array(sp.eye_array(width, format="csr")[np.concatenate([movements, shift])])  # (sizes, width)
+        sizes = pick.shape[0]
+        of_size = sp.eye_array(sizes, format="csr")
+        A = sp.block_array([[self.A, None], [pick, -of_size], [-pick, -of_size]], format="csr")
+        b = np.concatenate([self.b, np.zeros(2 * sizes)])
+        cost = np.concatenate([np.zeros(width), np.ones(sizes)])
+        bounds = [*self.bounds, (margin, None), *[(0, None)] * sizes]
+        result = linprog(cost, A_ub=A, b_ub=b, bounds=bounds, method="highs-ipm")
+        Z, w = result.x[movements].reshape(self.k, self.p), result.x[shift]
+        moved, point = self.family.least_norm
+        moved[:, self.varying] += self.family.null @ Z
+        return moved, point + self.family.null @ w

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
-from rayhull.exact.matrices import others
+from rayhull.exact.numbers import others
 from rayhull.sets.linear_programs import NOT_ZERO, THIN, deepest_point, feasible_point, solve, unit
 from rayhull.sets.names import Label
 from rayhull.sets.rows import Rows

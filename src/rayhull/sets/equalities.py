@@ -12,8 +12,7 @@ from scipy.sparse.linalg import lsqr
 
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
-from rayhull.exact.matrices import primitive
-from rayhull.exact.numbers import Array
+from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.names import Label, Names
 from rayhull.sets.rows import Rows, unit_rows
 

@@ -268,7 +268,7 @@ class Polyhedron(Statement):
             >>> round((rh.box(0, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1)).volume(), 12)
             0.166666666667
         """
-        from rayhull.conversion.triangulation import volume
+        from rayhull.conversion.generators import volume
 
         return volume(self, relative=relative)
 
