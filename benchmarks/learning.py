@@ -27,10 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.harness import RESULTS, machine
+from benchmarks.learning_data import REAL
+from benchmarks.learning_made import MADE
 from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
-from benchmarks.learning_problems import PROBLEMS, Problem
+from benchmarks.learning_problem import Problem
 
 RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3), 64
+PROBLEMS = MADE | REAL
 PAGE = RESULTS / "learning.json"
 
 

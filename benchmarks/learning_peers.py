@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from benchmarks.learning_problems import Problem
+from benchmarks.learning_problem import Problem
 
 WIDTH = 64
 Map = Callable[..., Tensor]

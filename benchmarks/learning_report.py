@@ -8,8 +8,7 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.harness import RESULTS, table
-from benchmarks.learning import RATES
-from benchmarks.learning_problems import PROBLEMS
+from benchmarks.learning import PROBLEMS, RATES
 
 HARD = (
     "auto",

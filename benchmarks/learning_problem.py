@@ -1,0 +1,71 @@
+"""A problem of the learning benchmark: inputs, a set, a loss; and the losses that several problems share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import rayhull as rh
+
+Array = np.ndarray
+Loss = Callable[[Tensor, Tensor], Tensor]
+LEVELS = torch.arange(1, 10) / 10  # of the quantiles
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Inputs X and what the loss needs of each sample, for training, validation and test.
+
+    ``loss(y, data)`` takes points (\\*, d) and data (\\*, ...) and gives (\\*). ``optimum`` is the least test loss, for
+    problems that report the gap to it. ``sides`` makes of an input what of the set depends on the sample, and
+    ``varies`` says between which values.
+    """
+
+    P: rh.Polyhedron
+    inputs: Mapping[str, Tensor]
+    data: Mapping[str, Tensor]
+    loss: Loss
+    optimum: float | None = None
+    sides: Callable[[Tensor], dict[str, Tensor]] | None = None
+    varies: Mapping[str, tuple[float, float]] | None = None
+    steps: int = 1000
+    name: str = ""
+
+
+def tensor(values: Array) -> Tensor:
+    return torch.as_tensor(np.asarray(values), dtype=torch.float32)
+
+
+def squared(y: Tensor, target: Tensor) -> Tensor:
+    return (y - target).square().mean(-1)
+
+
+def pinball(y: Tensor, target: Tensor) -> Tensor:
+    error = target - y  # target (*, 1)
+    return torch.maximum(LEVELS * error, (LEVELS - 1) * error).mean(-1)
+
+
+def mean_variance(sigma: Array, aversion: float) -> Loss:
+    S = tensor(sigma)
+    return lambda y, mu: -(mu * y).sum(-1) + aversion / 2 * ((y @ S) * y).sum(-1)
+
+
+def least(P: rh.Polyhedron, Q: Array, linear: Array, **sides: Array) -> Array:
+    """min ½ yᵀQy + pᵀy over P for each p, by Clarabel: the points (n, d). ``b_eq`` may be of the sample."""
+    import clarabel
+    import scipy.sparse as sp
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    rows = sp.csc_matrix(sp.vstack([P.equality_rows.matrix, P.rows.matrix]))
+    cones = [clarabel.ZeroConeT(len(P.equality_rows)), clarabel.NonnegativeConeT(len(P.rows))]
+    found = []
+    for i, p in enumerate(linear):
+        rhs = np.concatenate([sides["b_eq"][i] if sides else P.equality_rows.rhs, P.rows.rhs])
+        solver = clarabel.DefaultSolver(sp.csc_matrix(np.triu(Q)), p, rows, rhs, cones, settings)
+        found.append(np.array(solver.solve().x))
+    return np.array(found)
