@@ -4,202 +4,72 @@
 
 A network of two hidden layers of 64, Adam, batch 64, the rate falling to 0 along a cosine. Rates 3e-3, 1e-2, 3e-2 and
 three seeds train at once (stacked weights: the same arithmetic, less overhead). For each way the rate with the best
-median validation loss is taken; what is reported is the test loss of its three seeds. Every finished pair of problem
-and way is written to benchmarks/results/learning.json, so that a run that was stopped goes on where it was.
+median validation loss is taken; what is reported is the test loss of its three seeds. Small data sets are split several
+times: then each split has its own rate, and what is reported is the median over splits of these. Every finished pair of
+problem and way is written to benchmarks/results/learning.json, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import statistics
 import subprocess
 import sys
-import time
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
 from benchmarks.harness import RESULTS, machine
-from benchmarks.learning_data import REAL
+from benchmarks.learning_data import REAL, SPLITS
 from benchmarks.learning_made import MADE
-from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
+from benchmarks.learning_peers import METHODS, WIDTH
 from benchmarks.learning_problem import Problem
+from benchmarks.learning_training import BATCH, RATES, SEEDS, measure
 
-RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3), 64
-PROBLEMS = MADE | REAL
+PROBLEMS = (*MADE, *REAL)
 PAGE = RESULTS / "learning.json"
 
 
-@dataclass(frozen=True)
-class Run:
-    """One trained network: its rate, seed and losses, and how its test points lie in the set."""
-
-    rate: float
-    seed: int
-    validation: float
-    test: float
-    violation: float
-    outside: float  # share of the first 64 test points that are outside in rational arithmetic
-
-
-class Stack:
-    """The networks of all rates and seeds, their weights side by side: Linear, ReLU, Linear, ReLU, Linear."""
-
-    def __init__(self, inputs: int, head: Head, rates: Sequence[float], seeds: Sequence[int]) -> None:
-        self.each = [(rate, seed) for rate in rates for seed in seeds]
-        made = [self._layers(inputs, head, seed) for _, seed in self.each]
-        self.weights = [torch.stack([m[i][0].mT for m in made]).requires_grad_() for i in range(3)]
-        self.biases = [torch.stack([m[i][1].unsqueeze(0) for m in made]).requires_grad_() for i in range(3)]
-
-    @staticmethod
-    def _layers(inputs: int, head: Head, seed: int) -> list[tuple[Tensor, Tensor]]:
-        torch.manual_seed(seed)
-        hidden = [nn.Linear(inputs, WIDTH), nn.Linear(WIDTH, WIDTH)]
-        return [*((layer.weight.detach(), layer.bias.detach()) for layer in hidden), head.start(seed)]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Shape: (K, n, inputs) → (K, n, k)"""
-        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
-            x = torch.relu(x) if i < 2 else x
-        return x
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Adam at rate 1: what a step moves a network by is then scaled by its own rate."""
-        return torch.optim.Adam([*self.weights, *self.biases], lr=1.0)
-
-    def step(self, optimizer: torch.optim.Optimizer, share: float) -> None:
-        """One step of Adam, each network at its own rate: Adam's step is proportional to the rate."""
-        values = [*self.weights, *self.biases]
-        before = [v.detach().clone() for v in values]
-        optimizer.step()
-        rates = share * torch.tensor([rate for rate, _ in self.each])[:, None, None]
-        with torch.no_grad():
-            for value, old in zip(values, before, strict=True):
-                value.copy_(torch.lerp(old, value, rates.expand_as(value)))
+def measure_splits(name: str, method: str) -> dict[str, Any]:
+    """One row of the table: the median over the splits of a data set; gaps are shares of each split's optimum."""
+    rows = []
+    for split in range(SPLITS.get(name, 1)):
+        problem = make(name, split)
+        rows.append(measure(problem, method, problem.steps, SEEDS))
+        if "left out" in rows[0]:
+            return rows[0]
+    return rows[0] if len(rows) == 1 else _together(rows)
 
 
-def train(problem: Problem, head: Head, steps: int, seeds: Sequence[int]) -> Stack:
-    """The networks of all rates and seeds, trained."""
-    stack = Stack(problem.inputs["train"].shape[1], head, RATES, seeds)
-    optimizer, count = stack.optimizer(), len(problem.inputs["train"])
-    draws = [torch.Generator().manual_seed(seed + 100) for _, seed in stack.each]
-    for k in range(steps):
-        pick = torch.stack([torch.randint(count, (BATCH,), generator=g) for g in draws])
-        x, data = problem.inputs["train"][pick], problem.data["train"][pick]
-        y, sides = points(problem, head.training, stack(x), x)
-        loss = problem.loss(y, data).mean(-1).sum()
-        if head.penalty is not None:
-            loss = loss + head.penalty(y.flatten(0, 1), **sides).reshape(y.shape[:2]).mean(-1).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        stack.step(optimizer, 0.5 * (1 + math.cos(math.pi * k / steps)))
-    return stack
+def _together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    sizes = [abs(row["optimum"] or 1.0) for row in rows]
+    losses = [row["loss"] / size for row, size in zip(rows, sizes, strict=True)]
+    optimum = rows[0]["optimum"] and math.copysign(1.0, rows[0]["optimum"])
+    summary = {"loss": statistics.median(losses), "spread": max(losses) - min(losses), "optimum": optimum}
+    summary |= {"splits": losses, "runs": [run | {"split": k} for k, row in enumerate(rows) for run in row["runs"]]}
+    summary |= {name: max(row[name] for row in rows) for name in ("violation", "outside")}
+    middle = ("rate", "seconds an epoch", "setup")
+    return rows[0] | summary | {name: statistics.median(row[name] for row in rows) for name in middle}
 
 
-def points(problem: Problem, into: Callable[..., Tensor], c: Tensor, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Coefficients (K, n, k) of inputs (K, n, ...) → points (K, n, d), and the sides of the samples."""
-    sides = {} if problem.sides is None else problem.sides(x.flatten(0, 1))
-    return into(c.flatten(0, 1), **sides).reshape(*c.shape[:2], -1), sides
-
-
-@torch.no_grad()
-def judge(problem: Problem, head: Head, stack: Stack) -> list[Run]:
-    """Validation and test loss of each network, and how its test points lie in the set."""
-    losses: dict[str, Tensor] = {}
-    for part in ("val", "test"):
-        x = problem.inputs[part].expand(len(stack.each), -1, -1)
-        y, sides = points(problem, head.evaluation, stack(x), x)
-        losses[part] = problem.loss(y, problem.data[part]).mean(-1)
-    runs = []
-    for i, (rate, seed) in enumerate(stack.each):
-        violation, outside = _outside(problem, y[i], {k: v.reshape(*y.shape[:2], -1)[i] for k, v in sides.items()})
-        runs.append(Run(rate, seed, float(losses["val"][i]), float(losses["test"][i]), violation, outside))
-    return runs
-
-
-def _outside(problem: Problem, y: Tensor, sides: dict[str, Tensor]) -> tuple[float, float]:
-    """Largest violation, and the share outside exactly: inequalities and bounds; equalities only in the violation."""
-    P = problem.P
-    if not bool(y.isfinite().all()):
-        return math.inf, 1.0
-    over = (y.double().numpy() @ P.rows.matrix.T - P.rows.rhs).max(1, initial=0.0)
-    rhs = sides.get("b_eq", torch.as_tensor(P.equality_rows.rhs)).double().numpy()
-    off = np.abs(y.double().numpy() @ P.equality_rows.matrix.T - rhs).max(1, initial=0.0)
-    exact = _inequalities_alone(P).contains_exactly(y[:64].reshape(-1, *P.shape))
-    return float(np.maximum(over, off).max()), float(1 - np.asarray(exact, float).mean())
-
-
-def _inequalities_alone(P: Any) -> Any:
-    """Equalities cannot hold exactly in floats, so that only the inequalities are judged exactly."""
-    if not len(P.equalities):
-        return P
-    import rayhull as rh
-
-    rows = (P.A, P.b) if len(P.inequalities) else (None, None)
-    return rh.Polyhedron(*rows, lower=P.lower, upper=P.upper, shape=P.shape)
-
-
-def best(runs: Sequence[Run]) -> list[Run]:
-    """The runs of the rate with the best median validation loss; a rate that diverged is not chosen."""
-    rates = dict.fromkeys(run.rate for run in runs)
-    finite = lambda v: v if math.isfinite(v) else math.inf  # noqa: E731
-    return min(
-        ([run for run in runs if run.rate == rate] for rate in rates),
-        key=lambda group: statistics.median(finite(run.validation) for run in group),
-    )
-
-
-def measure(problem: Problem, method: str, steps: int, seeds: Sequence[int]) -> dict[str, Any]:
-    """One row of the table."""
-    begun = time.process_time()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            head = METHODS[method](problem)
-    except NotForThisSet as error:
-        return {"left out": str(error)[:300]}
-    except ImportError as error:
-        return {"left out": f"not installed: {error}"}
-    setup = time.process_time() - begun
-    begun = time.process_time()
-    stack = train(problem, head, steps, seeds)
-    seconds = time.process_time() - begun
-    runs = judge(problem, head, stack)
-    chosen = best(runs)
-    losses = [run.test for run in chosen]
-    epoch = seconds / steps * len(problem.inputs["train"]) / BATCH / len(stack.each)
-    return {
-        "rate": chosen[0].rate,
-        "loss": statistics.median(losses),
-        "spread": max(losses) - min(losses),
-        "violation": max(run.violation for run in chosen),
-        "outside": max(run.outside for run in chosen),
-        "seconds an epoch": epoch,
-        "setup": setup,
-        "steps": steps,
-        "optimum": problem.optimum,
-        "way": head.note,
-        "runs": [vars(run) for run in runs],
-    }
-
-
-def is_done(row: dict[str, Any] | None) -> bool:
-    """Whether a pair need not be measured again: it was, at today's rates, or the way has no answer for the set."""
+def is_done(name: str, row: dict[str, Any] | None) -> bool:
+    """Whether a pair need not be measured again: it was, at today's rates and splits, or has no answer for the set."""
     if row is None or row.get("left out", "").startswith("not installed"):
         return False
-    return "left out" in row or {run["rate"] for run in row["runs"]} == set(RATES)
+    if "left out" in row:
+        return True
+    splits = {run.get("split", 0) for run in row["runs"]}
+    return {run["rate"] for run in row["runs"]} == set(RATES) and len(splits) == SPLITS.get(name, 1)
 
 
-def make(name: str) -> Problem:
-    return replace(PROBLEMS[name](), name=name)
+@functools.lru_cache(maxsize=8)
+def make(name: str, split: int = 0) -> Problem:
+    return replace(REAL[name](split) if name in REAL else MADE[name](), name=name)
 
 
 def load() -> dict[str, Any]:
@@ -224,12 +94,10 @@ def main() -> None:
         quick()
         return
     for name in chosen.problems:
-        problem = None
         for method in chosen.methods:
-            if not chosen.again and is_done(load()["results"].get(name, {}).get(method)):
+            if not chosen.again and is_done(name, load()["results"].get(name, {}).get(method)):
                 continue
-            problem = problem or make(name)
-            row = measure(problem, method, problem.steps, SEEDS)
+            row = measure_splits(name, method)
             found = load()
             found["results"].setdefault(name, {})[method] = row
             store(found)

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.learning import BATCH, PROBLEMS, RATES, SEEDS, Stack, load, make, points, store
+from benchmarks.learning import PROBLEMS, load, make, store
 from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
 from benchmarks.learning_problem import Problem
+from benchmarks.learning_training import BATCH, RATES, SEEDS, Stack, points
 
 TIMED = ("auto", "shrink", "projection", "RAYEN", "HardNet-Aff", "free, then project")
 

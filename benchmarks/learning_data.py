@@ -1,4 +1,8 @@
-"""Five problems of the learning benchmark from data that statsmodels and scikit-learn carry."""
+"""Five problems of the learning benchmark from data that statsmodels and scikit-learn carry.
+
+``split`` draws which rows train, validate and test. Four of the data sets have a few hundred rows, neighbours in time
+that stay together, so that which forty of them are the test decides more than any way does: these are split six times.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +28,16 @@ def _split(
     return {p: tensor(X[k]) for p, k in pick.items()}, {p: tensor(Y[k]) for p, k in pick.items()}
 
 
-def engel() -> Problem:
+def engel(split: int = 0) -> Problem:
     """Quantiles of food expenditure by income: Engel's 235 households (statsmodels), in thousands of francs."""
     from statsmodels.datasets import engel as source
 
     table = source.load_pandas().data.to_numpy() / 1000
-    X, Y = _split(np.log(table[:, :1]), table[:, 1:], np.random.default_rng(0))
+    X, Y = _split(np.log(table[:, :1]), table[:, 1:], np.random.default_rng(split))
     return Problem(rh.monotone(9), X, Y, pinball, steps=400)
 
 
-def calibration() -> Problem:
+def calibration(split: int = 0) -> Problem:
     """How often a tumour is malignant in each of 20 bins of a score, for scores of four measurements out of thirty.
 
     Breast cancer data (scikit-learn): the curve rises and lies in [0, 1]. Training curves come from one half of the
@@ -41,7 +45,7 @@ def calibration() -> Problem:
     """
     from sklearn.datasets import load_breast_cancer
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(split)
     source = load_breast_cancer()
     Z, sick = (source.data - source.data.mean(0)) / source.data.std(0), 1 - source.target
     half = rng.permutation(len(Z)) < len(Z) // 2
@@ -62,7 +66,7 @@ def calibration() -> Problem:
     return Problem(rh.monotone(20) & rh.box(0, 1), learn, {**judged, "train": seen["train"]}, squared)
 
 
-def discount() -> Problem:
+def discount(split: int = 0) -> Problem:
     """Discount factors of the next twelve quarters from today's economy (US macro data, statsmodels).
 
     They fall from 1, by at most 5 % a quarter.
@@ -81,11 +85,11 @@ def discount() -> Problem:
     fall = np.eye(12, k=1)[:-1] - np.eye(12)[:-1]
     slow = 0.95 * np.eye(12)[:-1] - np.eye(12, k=1)[:-1]
     P = rh.Polyhedron(np.vstack([fall, slow]), np.zeros(22), lower=np.r_[0.95, np.zeros(11)], upper=1)
-    inputs, targets = _split(X, Y, np.random.default_rng(0), blocks=8)
+    inputs, targets = _split(X, Y, np.random.default_rng(split), blocks=8)
     return Problem(P, inputs, targets, squared, steps=400)
 
 
-def accounts() -> Problem:
+def accounts(split: int = 0) -> Problem:
     """A portfolio of nine national accounts: shares that grow most next quarter at least risk (US macro data).
 
     Shares sum to 1, none above 0.3; private accounts (four of them) hold at most 0.6, public ones at least 0.1.
@@ -97,7 +101,7 @@ def accounts() -> Problem:
     table[:, 7] = np.cumprod(1 + np.maximum(table[:, 7], 0) / 400)  # what a quarter in bills grows by
     growth = 100 * np.diff(np.log(table), axis=0)
     past = np.concatenate([growth[3:-1], growth[2:-2], growth[1:-3]], 1)
-    inputs, returns = _split(past, growth[4:], np.random.default_rng(0), blocks=8)
+    inputs, returns = _split(past, growth[4:], np.random.default_rng(split), blocks=8)
     groups = np.zeros((2, 9))
     groups[0, [0, 1, 2, 4]], groups[1, [3, 7]] = 1, -1
     P = rh.Polyhedron(groups, [0.6, -0.1], A_eq=np.ones((1, 9)), b_eq=[1.0], lower=0, upper=0.3)
@@ -107,7 +111,7 @@ def accounts() -> Problem:
     return Problem(P, inputs, returns, loss, float(loss(best, returns["test"]).mean()), steps=400)
 
 
-def sea_temperature() -> Problem:
+def sea_temperature(split: int = 0) -> Problem:
     """The next twelve months of the sea's temperature from the last twelve: bounds, and at most 1.5 degrees a month.
 
     El Niño data (statsmodels), 1950 to 2010: a load curve with ramp limits, in degrees over 20, divided by 4.
@@ -118,14 +122,15 @@ def sea_temperature() -> Problem:
     n = len(months) - 24
     X = np.stack([months[i : i + 12] for i in range(n)])
     Y = np.stack([months[i + 12 : i + 24] for i in range(n)])
-    inputs, targets = _split(X, Y, np.random.default_rng(0), blocks=36)
+    inputs, targets = _split(X, Y, np.random.default_rng(split), blocks=36)
     return Problem(rh.lipschitz(12, 0.375) & rh.box(-0.5, 2.5), inputs, targets, squared, steps=400)
 
 
-REAL: dict[str, Callable[[], Problem]] = {
+REAL: dict[str, Callable[[int], Problem]] = {
     "Engel's quantiles": engel,
     "calibration": calibration,
     "discount factors": discount,
     "national accounts": accounts,
     "sea temperature": sea_temperature,
 }
+SPLITS = {"Engel's quantiles": 6, "discount factors": 6, "national accounts": 6, "sea temperature": 6}

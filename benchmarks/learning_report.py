@@ -8,7 +8,8 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.harness import RESULTS, table
-from benchmarks.learning import PROBLEMS, RATES
+from benchmarks.learning import PROBLEMS
+from benchmarks.learning_training import RATES
 
 HARD = (
     "auto",

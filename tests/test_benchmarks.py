@@ -45,10 +45,25 @@ def test_a_learning_run_goes_on_where_the_rates_or_a_package_changed() -> None:
     from benchmarks.learning import RATES, is_done
 
     measured = {"loss": 1.0, "runs": [{"rate": rate} for rate in RATES]}
-    assert is_done(measured)
-    assert is_done({"left out": "needs independent rows"})
+    assert is_done("polytope", measured)
+    assert is_done("polytope", {"left out": "needs independent rows"})
     others = ({"left out": "not installed: rayen"}, {**measured, "runs": measured["runs"][1:]}, None)
-    assert not any(is_done(row) for row in others)
+    assert not any(is_done("polytope", row) for row in others)
+    assert not is_done("discount factors", measured)  # one split of six
+
+
+def test_splits_of_a_data_set_count_alike_whatever_their_optimum() -> None:
+    from benchmarks.learning import _together
+
+    def row(loss: float, optimum: float | None) -> dict[str, object]:
+        numbers = dict.fromkeys(("rate", "violation", "outside", "seconds an epoch", "setup"), 0.1)
+        return numbers | {"loss": loss, "spread": 9.0, "optimum": optimum, "runs": [{"rate": 0.1}]}
+
+    gaps = _together([row(-0.5, -1.0), row(-1.8, -2.0), row(-60.0, -100.0)])  # gaps of 50, 10 and 40 %
+    assert (gaps["loss"], gaps["optimum"]) == (-0.6, -1.0)
+    assert gaps["spread"] == pytest.approx(0.4)
+    assert [run["split"] for run in gaps["runs"]] == [0, 1, 2]
+    assert _together([row(1.0, None), row(3.0, None)])["loss"] == 2.0
 
 
 def test_what_misses_a_goal_of_learning_is_bold() -> None:
