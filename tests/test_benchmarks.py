@@ -1,6 +1,7 @@
 """Every benchmark can be started, and a peer that cannot be had is a row with its reason, not the end of a run."""
 
 import importlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -78,3 +79,30 @@ def test_what_misses_a_goal_of_learning_is_bold() -> None:
     cells = [cell.strip() for cell in verdicts({"one": rows}).splitlines()[-1].split("|")]
     assert cells[1:3] == ["one", "shrink"]
     assert cells[-3:-1] == ["**1.20**", "1.20"]  # within 25 % of projecting afterwards, not within 10 % of RAYEN
+
+
+def test_a_conversion_benchmark_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import conversion
+
+    asked: list[tuple[str, str]] = []
+
+    def measured(engine: str, case: str, limit: float) -> dict[str, object]:
+        asked.append((case, engine))
+        return {"state": ">1 s"} if engine == "ppl" else {"state": "fine", "seconds": 1e-3, "counts": [0, 1024]}
+
+    monkeypatch.setattr(conversion, "measure", measured)
+    runs: conversion.Runs = {}
+    assert next(conversion.compare(["cube 10", "cube 14"], 2, 1.0, runs)) == "cube 10"  # and stopped there
+    assert list(conversion.compare(["cube 10", "cube 14"], 2, 1.0, runs)) == ["cube 14", "cube 10", "cube 14"]
+    assert [asked.count(("cube 10", engine)) for engine in ("rayhull", "ppl", "pplite")] == [2, 1, 2]
+    assert conversion.summaries(runs)["cube 10"]["pplite"]["runs"] == 2
+    assert conversion.summaries(runs)["cube 14"]["rayhull"]["state"] == "wrong"  # it has 2^14 vertices
+
+
+def test_runs_of_other_kernels_are_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import conversion
+
+    monkeypatch.setattr(conversion, "KEPT", tmp_path / "runs.json")
+    assert conversion.load_runs() == {}
+    conversion.KEPT.write_text('{"core": "0123456789abcdef", "runs": {"cube 10": {}}}')
+    assert conversion.load_runs() == {}
