@@ -118,8 +118,7 @@ Tensor layer_tail_of(const TailTensors& tail, Tensor c, const std::vector<Tensor
   const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
   c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
-  Tensor x = torch::stable::empty(shape, scalar_type<T>(), std::nullopt,
-                                  torch::stable::Device(torch::headeronly::DeviceType::CPU));
+  Tensor x = empty<T>(shape);
   const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
   const layer::Program program = tail.program<T>();
   over_samples(tail, n, [&](int64_t a, int64_t b) { layer::tail_forward(program, given, tail.dim, write<T>(x), a, b); });
@@ -131,7 +130,9 @@ Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const
   const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
   STD_TORCH_CHECK(g.is_cpu() && g.scalar_type() == scalar_type<T>() && g.numel() == n * tail.dim,
                   "rayhull: a gradient of another shape than the points");
-  Tensor grad = torch::stable::empty_like(torch::stable::contiguous(c));
+  std::vector<int64_t> shape;
+  for (int64_t axis = 0; axis < c.dim(); axis++) shape.push_back(c.size(axis));
+  Tensor grad = empty<T>(shape);
   g = g.is_contiguous() ? g : torch::stable::contiguous(g), c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
   const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};

@@ -5,10 +5,11 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "../projection/places.hpp"
@@ -32,9 +33,23 @@ Tensor dense(const Tensor& tensor, int64_t dimensions) {
 }
 
 template <class T>
-Tensor empty(std::initializer_list<int64_t> sizes) {
-  const std::vector<int64_t> shape(sizes);
-  return torch::stable::empty(shape, scalar_type<T>(), std::nullopt, torch::stable::Device(torch::headeronly::DeviceType::CPU));
+int32_t dtype_number() {
+  if constexpr (std::is_same_v<T, double>) return aoti_torch_dtype_float64();
+  if constexpr (std::is_same_v<T, float>) return aoti_torch_dtype_float32();
+  if constexpr (std::is_same_v<T, int64_t>) return aoti_torch_dtype_int64();
+}
+
+// A new tensor on the CPU. Straight from torch's C interface: looking `aten::empty` up by its name, as torch::stable::empty
+// does, takes longer than many a kernel needs for one sample.
+template <class T>
+Tensor empty(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) strides[axis] = step, step *= std::max<int64_t>(sizes[axis], 1);
+  AtenTensorHandle made = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
+                                                         dtype_number<T>(), aoti_torch_device_type_cpu(), 0, &made));
+  return Tensor(made);
 }
 
 template <class T>
