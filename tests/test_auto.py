@@ -13,9 +13,9 @@ import rayhull as rh
 from rayhull.nn import choice
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import GOOD, WIDE, Trial, approach, has_many_vertices, mapped, shrink
+from rayhull.nn.closed_forms import chain_of_slopes
 from rayhull.nn.directions import Options, inside
 from rayhull.nn.export import to_onnx
-from rayhull.nn.slopes import chain_of_slopes
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 

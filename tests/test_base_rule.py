@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.maps.phase_one import interior_points
+from rayhull.maps.sample_rows import interior_points
 from rayhull.sets.base_rule import FAIR, NoBaseRuleError
 
 DISPATCH = rh.sum_to(1, 4) & rh.box(0, [0.5, 0.5, 1.0, 0.25])

@@ -17,7 +17,7 @@ from experiments import cli, studies
 from experiments.report.pages import Section
 from experiments.settings import option
 from rayhull.nn import choice
-from rayhull.nn.approach import Step
+from rayhull.nn.directions import Step
 from rayhull.projection import plan
 from rayhull.projection.certificate import certified
 from rayhull.projection.problem import Problem, Solution, Solver

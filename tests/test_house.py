@@ -104,7 +104,7 @@ def test_the_sets_and_exact_numbers_never_import_torch_when_loaded(path):
 
 FAMILIES = {  # base class -> files of its members, and the one that may choose among them
     "Solver": ("projection/solvers", "projection/plan.py"),
-    "Closing": ("nn/closing.py", "nn/strict.py"),
+    "Closing": ("nn/strict.py", "nn/strict.py"),
 }
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rayhull.maps.cone import NONNEGATIVE, into_simplicial_cone, named, without, without_carefully
+from rayhull.maps.coefficients import (
+    NONNEGATIVE,
+    WEIGHTS,
+    into_simplicial_cone,
+    nonnegative_named,
+    weights_named,
+    without,
+    without_carefully,
+)
 from rayhull.maps.sample_rows import proven
-from rayhull.maps.shrink import factor, shrink, smooth_factor
-from rayhull.maps.simplex import WEIGHTS
-from rayhull.maps.simplex import named as weights_named
-from rayhull.maps.strict import finite, pull, strict_factor
+from rayhull.maps.shrink import factor, finite, pull, shrink, smooth_factor, strict_factor
 
 SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
 
@@ -43,12 +48,12 @@ def test_entmax_solves_its_own_equation() -> None:
 
 @pytest.mark.parametrize("name", NONNEGATIVE)
 def test_functions_for_rays_are_never_negative(name: str) -> None:
-    assert bool((named(name)(torch.linspace(-5, 5, 101)) >= 0).all())
+    assert bool((nonnegative_named(name)(torch.linspace(-5, 5, 101)) >= 0).all())
 
 
 def test_unknown_names_are_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match="abs, relu, softplus, square"):
-        named("sigmoid")
+        nonnegative_named("sigmoid")
     with pytest.raises(ValueError, match="softmax, sparsemax"):
         weights_named("argmax")
 

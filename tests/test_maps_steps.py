@@ -13,7 +13,7 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.maps.approach import approach, clamped, clipped_shift, step_size, unit_rows
-from rayhull.maps.coordinates import DENSE, round_coordinates
+from rayhull.maps.coefficients import DENSE, round_coordinates
 from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
 from rayhull.maps.sample_rows import approach_rows, squared_norm_bound
 from rayhull.maps.shrink import clamp_then_shrink

@@ -13,7 +13,7 @@ import torch
 import rayhull as rh
 from rayhull.exact import elimination
 from rayhull.exact.numbers import product
-from rayhull.maps.cone import without_carefully
+from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.order import into_grid_order
 from rayhull.maps.shrink import smooth_factor
 from rayhull.sets.rows import Rows

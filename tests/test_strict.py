@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.maps import strict as steps
-from rayhull.nn import closing
+from rayhull.maps import shrink as steps
 from rayhull.nn import strict as strict_module
 from tests import fuzz_strict
 from tests.fuzz_strict import DTYPES, equality_error, inequalities_of, outside_of, run
@@ -154,7 +153,7 @@ def test_the_fuzzer_finds_nothing_and_finds_a_broken_bound(monkeypatch: pytest.M
     monkeypatch.setattr(fuzz_strict, "COMPILED", 0.0)
     monkeypatch.setattr(fuzz_strict, "EXPORTED", 0.0)
     assert run(1.0, seed=3)["sets"] > 0
-    for module in (steps, strict_module, closing):
+    for module in (steps, strict_module):
         monkeypatch.setattr(module, "gamma", lambda n: 0.0)
         monkeypatch.setattr(module, "roundoff", lambda dtype: 0.0)
     with pytest.raises(AssertionError, match="outside"):

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.maps.strict import EPS, gamma, roundoff
-from rayhull.nn.closing import DTYPES, StrictShrink, slack_below
+from rayhull.maps.shrink import EPS, gamma, roundoff
+from rayhull.nn.base_point import slack_below
+from rayhull.nn.closing import Product
 from rayhull.nn.constants import Factory
-from rayhull.nn.gauge import Product
-from rayhull.nn.strict import StrictPull
+from rayhull.nn.strict import DTYPES, StrictPull, StrictShrink
 
 PAGE = Path(__file__).parents[1] / "docs" / "strict.md"
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}

@@ -25,21 +25,21 @@ MUTANTS = [
         "upper bounds are not clamped before the shrink",
     ),
     Mutant(
-        "maps/cone.py",
+        "maps/coefficients.py",
         "    return u - (u @ basis) @ basis.mT",
         "    return u - 0.999 * (u @ basis) @ basis.mT",
         ("test_maps.py::test_without_leaves_nothing_in_the_span",),
         "a little of the span is left",
     ),
     Mutant(
-        "maps/cone.py",
+        "maps/coefficients.py",
         "    return without(torch.where(lost, torch.zeros_like(once), once), basis)",
         "    return once",
         ("test_pins.py::test_what_is_left_beside_a_span_is_never_rounding_alone",),
         "what is left of a vector may be rounding errors alone",
     ),
     Mutant(
-        "maps/cone.py",
+        "maps/coefficients.py",
         "    weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)",
         "    weights = torch.relu(values) if nonnegative is torch.relu else values - nonnegative(-values)",
         (
@@ -49,14 +49,14 @@ MUTANTS = [
         "rays are followed backwards",
     ),
     Mutant(
-        "maps/simplex.py",
+        "maps/coefficients.py",
         "    excess = ordered.cumsum(-1) - 1.0",
         "    excess = ordered.cumsum(-1) - 1.001",
         ("test_maps.py::test_convex_weights_lie_on_the_simplex_at_every_scale",),
         "sparsemax sums to more than 1",
     ),
     Mutant(
-        "maps/simplex.py",
+        "maps/coefficients.py",
         "    root = torch.where(inner > 0, inner, torch.ones_like(inner)).sqrt() * (inner > 0)",
         "    root = torch.where(inner > 0, inner, torch.ones_like(inner)).sqrt()",
         (
@@ -66,7 +66,7 @@ MUTANTS = [
         "entmax takes entries outside its support",
     ),
     Mutant(
-        "maps/simplex.py",
+        "maps/coefficients.py",
         "    z = z - z.amax(-1, keepdim=True)  # keeps",
         "    z = z - 0 * z.amax(-1, keepdim=True)  # keeps",
         ("test_maps.py::test_convex_weights_lie_on_the_simplex_at_every_scale",),
@@ -122,21 +122,21 @@ MUTANTS = [
         "a row that holds pulls the point towards it",
     ),
     Mutant(
-        "maps/strict.py",
+        "maps/shrink.py",
         "    return torch.finfo(dtype).eps / 2 + 16 * EPS",
         "    return torch.finfo(dtype).eps / 2",
         ("test_strict_constants.py::test_the_last_step_is_granted_what_it_loses",),
         "the roundoff leaves out the float64 steps",
     ),
     Mutant(
-        "maps/strict.py",
+        "maps/shrink.py",
         "    return (n + 16) * EPS / (1 - (n + 16) * EPS)",
         "    return n * EPS / (1 - n * EPS)",
         ("test_strict_constants.py::test_a_product_with_divided_rows_is_granted_what_it_loses",),
         "a dot product's bound leaves out the other steps",
     ),
     Mutant(
-        "maps/strict.py",
+        "maps/shrink.py",
         "    bound = torch.maximum(gauge + margin * size, size / limit)",
         "    bound = torch.maximum(gauge, size / limit)",
         (
@@ -146,14 +146,14 @@ MUTANTS = [
         "the strict shrink has no margin",
     ),
     Mutant(
-        "maps/strict.py",
+        "maps/shrink.py",
         "    return kept / torch.maximum(bound, kept)",
         "    return 1.0 / bound.clamp_min(1.0)",
         ("test_strict.py::test_every_inequality_holds_exactly",),
         "the strict shrink grants nothing for rounding at the base point",
     ),
     Mutant(
-        "maps/strict.py",
+        "maps/shrink.py",
         "    return torch.where(excess == 0, x, moved)",
         "    return moved",
         ("test_maps.py::test_a_pull_leaves_points_inside_untouched_bit_by_bit",),

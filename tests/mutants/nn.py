@@ -4,7 +4,7 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
-        "nn/gauge.py",
+        "nn/closing.py",
         "        for k, sign in enumerate((1.0, -1.0)):",
         "        for k, sign in enumerate((-1.0, 1.0)):",
         (
@@ -14,35 +14,35 @@ MUTANTS = [
         "upper and lower bounds are swapped in the gauge",
     ),
     Mutant(
-        "nn/gauge.py",
+        "nn/closing.py",
         "        return -y * self.lower if self.bounded else torch.zeros_like(y)",
         "        return y * self.lower if self.bounded else torch.zeros_like(y)",
         ("test_pins.py::test_blocks_that_are_no_grid_come_out_in_their_places",),
         "lower bounds are met on the wrong side",
     ),
     Mutant(
-        "nn/gauge.py",
+        "nn/closing.py",
         "    outside = ~(slack > 0)",
         "    outside = slack < 0",
         ("test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",),
         "a base point without slack is taken for one with slack",
     ),
     Mutant(
-        "nn/gauge.py",
+        "nn/closing.py",
         "        return parts[0] if len(parts) == 1 else torch.maximum(*parts)",
         "        return parts[0]",
         ("test_pins.py::test_bounds_beside_rows_and_equalities_hold_by_shrinking",),
         "bounds are forgotten beside rows",
     ),
     Mutant(
-        "nn/gauge.py",
+        "nn/closing.py",
         "        self.order = np.concatenate([short, long])",
         "        self.order = np.concatenate([long, short])",
         ("test_pins.py::test_rows_of_several_lengths_keep_their_right_hand_sides",),
         "gathered rows stand in another order than their slacks",
     ),
     Mutant(
-        "nn/block.py",
+        "nn/blocks.py",
         "        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)",
         "        return low, high",
         ("test_pins.py::test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric",),
@@ -63,7 +63,7 @@ MUTANTS = [
         "points go to block order by the wrong permutation",
     ),
     Mutant(
-        "nn/closing.py",
+        "nn/strict.py",
         "        return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS",
         "        return 16 * EPS",
         (
@@ -73,7 +73,7 @@ MUTANTS = [
         "the strict loss forgets the base point's rounding",
     ),
     Mutant(
-        "nn/closing.py",
+        "nn/base_point.py",
         "    return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)",
         "    return np.asarray(rhs - matrix @ point)",
         ("test_strict_constants.py::test_slack_is_bounded_from_below",),
@@ -94,7 +94,7 @@ MUTANTS = [
         "rows through the apex have no margin",
     ),
     Mutant(
-        "nn/strict.py",
+        "maps/shrink.py",
         "    while (Fraction(number.item()) < bound) if up else (Fraction(number.item()) > bound):",
         "    while False:",
         ("test_pins.py::test_ends_of_an_interval_that_no_float_meets_are_rounded_inwards",),
@@ -143,7 +143,7 @@ MUTANTS = [
         "folding adds the running mean",
     ),
     Mutant(
-        "nn/block.py",
+        "nn/blocks.py",
         "        return (x * self.sign.to(how.dtype) if self.mirrored else x).flatten(-2)",
         "        return x.flatten(-2)",
         ("test_pins.py::test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric",),

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from rayhull.maps.coordinates import round_coordinates
+from rayhull.maps.coefficients import round_coordinates
 from rayhull.sets.equalities import affine_hull
 from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array

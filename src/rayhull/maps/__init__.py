@@ -1,1 +1,1 @@
-"""The steps into a set as short functions of tensors, one idea a file, each usable alone."""
+"""The steps into a set as short functions of tensors, each usable alone."""

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.maps.cone import softplus
+from rayhull.maps.coefficients import softplus
 from rayhull.sets.rows import Array
 
 

@@ -10,7 +10,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
-from rayhull.maps.coordinates import FEW, round_coordinates
+from rayhull.maps.coefficients import FEW, round_coordinates
+from rayhull.maps.shrink import EPS
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -126,6 +127,35 @@ def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
 
     equalities = Rows.stack([P.equality_rows, P.rows.take(equal)]).homogeneous()
     return Polyhedron.from_rows(P.rows.take(rows).homogeneous(), equalities, None, None, (P.dim,), check=False)
+
+
+def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = False) -> Array:
+    """Lower bounds of b - a·point, or of 0 - a·point, for the given rows: float64, less its own rounding error."""
+    matrix = P.rows.matrix[numbers]
+    rhs = np.zeros(len(numbers)) if cone else P.rows.rhs[numbers]
+    size = abs(matrix) @ np.abs(point) + np.abs(rhs)
+    return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)
+
+
+def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
+    """Raise where a row has no slack at the interior point that float64 can prove."""
+    if (slack <= 0).any():
+        worst = P.rows.names[numbers[int(slack.argmin())]]
+        raise RayhullError(
+            f"strict=True needs an interior point with provable slack in every row, and {worst} has none: the set is "
+            "too thin for float64. State the narrow directions as equalities."
+        )
+
+
+def interior_ray(P: Polyhedron) -> Array | None:
+    """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
+    if P.is_bounded:
+        return None
+    rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
+    middle = rays.centre
+    if middle.implicit.any():
+        return None
+    return np.asarray(middle.point / np.abs(middle.point).max())
 
 
 def coordinates_at(P: Polyhedron, view: View, scale: float, *, diagonal: bool = False) -> Array:

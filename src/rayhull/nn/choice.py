@@ -19,16 +19,14 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import BudgetExceededError
-from rayhull.maps.cone import without
-from rayhull.nn.approach import Clamp, DualSteps, Step
+from rayhull.maps.coefficients import without
 from rayhull.nn.base_point import View, coordinates_at, unconstrained
-from rayhull.nn.closed_forms import one_row, order, partial_order, shift
+from rayhull.nn.closed_forms import chain_of_slopes, one_row, order, order_or_slopes, partial_order, shift
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
-from rayhull.nn.directions import Choice, Free, NearestPoint, Options, Round, Way, inside, level_of_caller
-from rayhull.nn.generators import LinesAndRays, Simplicial
-from rayhull.nn.rays import AGAINST, apex, from_apex, least_cosine, rays, vertices
-from rayhull.nn.slopes import chain_of_slopes, order_or_slopes
+from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way, inside, level_of_caller
+from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
+from rayhull.nn.projection import NearestPoint
 from rayhull.projection import project
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array

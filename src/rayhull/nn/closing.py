@@ -1,6 +1,6 @@
-"""The last step of a block, one interface for all of them: the shrink, ordinary and strict.
+"""The last step of a block: the gauge of a direction, and the shrink by it. strict.py has the strict ones.
 
-docs/strict.md has the proofs; the constants of a strict closing are derived from the rows once.
+The gauge is the share of the slack at the base point that a direction uses up, the largest over all rows with slack.
 """
 
 from __future__ import annotations
@@ -8,26 +8,226 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.errors import RayhullError
-from rayhull.maps.cone import without_carefully
 from rayhull.maps.shrink import factor, smooth_factor
-from rayhull.maps.strict import EPS, gamma, roundoff, strict_factor
-from rayhull.nn.base_point import View, equality_basis
+from rayhull.nn.base_point import View
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.gauge import Gauge
 from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.nn.base_point import View
     from rayhull.sets.polyhedron import Polyhedron
 
-DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is refused
+
+GATHER_COST = 16  # one gathered entry costs about as much as this many entries of a dense product (batch 256, float32)
+
+
+class Product(Constants):
+    """v = A y for a constant A: short rows by gathering their entries, long rows by a dense product.
+
+    Shape: y (\\*, n) → (\\*, m), first the short rows, then the long ones; ``order`` says which row each was.
+    """
+
+    entries: Tensor
+    columns: Tensor
+    dense: Tensor
+
+    def __init__(self, matrix: sp.csr_array, factory: Factory) -> None:
+        super().__init__(factory)
+        counts = np.diff(matrix.indptr)
+        short = _short_rows(counts, matrix.shape[1])
+        self.width, self.columns_count = int(counts[short].max(initial=0)), matrix.shape[1]
+        long = np.setdiff1d(np.arange(len(counts)), short)
+        self.order = np.concatenate([short, long])
+        self.has_short, self.has_long = len(short) > 0, len(long) > 0
+        if self.has_short:
+            columns, entries = _padded(sp.csr_array(matrix[short]), self.width)
+            self.constant("entries", entries)
+            self.index("columns", columns.ravel())
+        if self.has_long:
+            self.constant("dense", matrix[long].toarray())
+
+    def forward(self, y: Tensor) -> Tensor:
+        parts = []
+        if self.has_short:
+            gathered = y.index_select(-1, self.columns).reshape(*y.shape[:-1], -1, self.width)  # (*, m, width)
+            parts.append((gathered * self.entries).sum(-1))
+        if self.has_long:
+            parts.append(y @ self.dense.mT)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def matrix(self) -> Array:
+        """A with its rows in the order that they come out in."""
+        parts = [self.exact("dense")] if self.has_long else []
+        if self.has_short:
+            entries, columns = self.exact("entries"), self._index["columns"].reshape(-1, self.width)
+            short = np.zeros((len(entries), self.columns_count))
+            np.add.at(short, (np.arange(len(entries))[:, None], columns), entries)
+            parts.insert(0, short)
+        return np.concatenate(parts)
+
+
+def _short_rows(counts: Array, n: int) -> Array:
+    """The rows that are cheaper to gather: the split at a width with the least total cost."""
+    by_length = np.argsort(counts, kind="stable")
+    lengths = counts[by_length]
+    number = np.arange(len(counts) + 1)
+    widest = np.concatenate([[0], lengths])
+    cost = GATHER_COST * number * widest + (len(counts) - number) * n
+    return np.sort(by_length[: int(cost.argmin())])
+
+
+def _padded(matrix: sp.csr_array, width: int) -> tuple[Array, Array]:
+    columns = np.zeros((matrix.shape[0], width), np.int64)
+    entries = np.zeros((matrix.shape[0], width))
+    counts = np.diff(matrix.indptr)
+    row = np.repeat(np.arange(matrix.shape[0]), counts)
+    place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], counts)
+    columns[row, place], entries[row, place] = matrix.indices, matrix.data
+    return columns, entries
+
+
+class Slack(NamedTuple):
+    """The slack at the base point where the call changed it: of stated rows as a share of the constant one."""
+
+    rows: Tensor | None = None  # (*, count, m)
+    upper: Tensor | None = None  # (*, count, n)
+    lower: Tensor | None = None
+
+
+class Gauge(Constants):
+    """max_i a_i·y / h_i over rows with slack h, bounds taken coordinate by coordinate; negative well inside.
+
+    With ``offset`` it is max_i (a_i·y - b_i) / h_i, by how much y exceeds a row, in units of the slack.
+
+    Args:
+        numbers: which of ``P.rows``.
+        slack: h for each of them.
+
+    Shape: y (\\*, n) → (\\*)
+    """
+
+    upper: Tensor
+    lower: Tensor
+    row_offset: Tensor
+    upper_offset: Tensor
+    lower_offset: Tensor
+    stated: Tensor
+    inverse_slack: Tensor
+
+    def __init__(self, P: Polyhedron, numbers: Array, slack: Array, factory: Factory, *, offset: bool = False) -> None:
+        super().__init__(factory)
+        is_row = P.layout.is_stated(numbers)
+        self.offset, self.bounded = offset, bool((~is_row).any())
+        self.product: Product | None = None
+        if is_row.any():
+            self._take_rows(P, numbers[is_row], slack[is_row])
+        if self.bounded:
+            self._take_bounds(P, numbers[~is_row], slack[~is_row])
+
+    def _take_rows(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
+        self.product = Product(_divided(P.rows.matrix[numbers], slack), self.factory)
+        order = self.product.order
+        self.index("stated", numbers[order])  # positions among the block's stated rows
+        self.constant("inverse_slack", 1 / slack[order])
+        self.constant("row_offset", P.rows.rhs[numbers[order]] / slack[order])
+
+    def _take_bounds(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
+        matrix = P.rows.matrix[numbers]
+        inverses = np.zeros((2, P.dim))  # 1 / h for each coordinate's upper and lower bound, 0 where there is none
+        offsets = np.full((2, P.dim), np.inf)  # b / h, with the sign of the row ±x <= b
+        for k, sign in enumerate((1.0, -1.0)):
+            pick = matrix.data == sign
+            inverses[k, matrix.indices[pick]] = 1 / slack[pick]
+            offsets[k, matrix.indices[pick]] = P.rows.rhs[numbers][pick] / slack[pick]
+        self.inverse = float(inverses[0, 0])
+        self.symmetric = bool((inverses == self.inverse).all()) and not self.offset
+        for k, name in enumerate(("upper", "lower")):
+            self.constant(name, inverses[k])
+            self.constant(f"{name}_offset", offsets[k])
+
+    def slack_of(self, base: Tensor, sides: Sides) -> Slack:
+        """The slack at the base point for the sides of each sample; a sample that has none is refused."""
+        rows = None
+        if sides.b is not None and self.product is not None:
+            rows = positive(sides.b[..., self.stated] * self.inverse_slack - self.product(base))
+        upper = None if sides.upper is None else positive(sides.upper - base)
+        lower = None if sides.lower is None else positive(base - sides.lower)
+        return Slack(rows, upper, lower)
+
+    def forward(self, y: Tensor, slack: Slack | None = None) -> Tensor:
+        slack = slack or Slack()
+        parts = []
+        if self.product is not None:
+            values = self.product(y)
+            values = values if slack.rows is None else values / slack.rows
+            parts.append((values - self.row_offset if self.offset else values).amax(-1))
+        if self.bounded or slack.upper is not None or slack.lower is not None:
+            parts.append(self._of_bounds(y, slack))
+        return parts[0] if len(parts) == 1 else torch.maximum(*parts)
+
+    def tail_fields(self, name: str) -> Fields:
+        """The fields of the compiled tail for a gauge of this name."""
+        fields: Fields = {}
+        if self.product is not None:
+            matrix = self.product.matrix()
+            fields = {
+                "rows": len(matrix),
+                "matrix": matrix,
+                "offset": self.exact("row_offset") if self.offset else None,
+            }
+        if self.bounded:
+            fields |= {side: self.exact(side) for side in ("upper", "lower")}
+            if self.offset:
+                fields |= {f"{side}_offset": self.exact(f"{side}_offset") for side in ("upper", "lower")}
+        return {f"{name}_{field}": value for field, value in fields.items()}
+
+    def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:
+        plain = slack.upper is None and slack.lower is None
+        if plain and self.symmetric:
+            largest = y.abs().amax(-1)
+            return largest if self.inverse == 1.0 else largest * self.inverse
+        above, below = self._above(y, slack.upper), self._below(y, slack.lower)
+        if self.offset:
+            above, below = above - self.upper_offset, below - self.lower_offset
+        return torch.maximum(above, below).amax(-1)
+
+    def _above(self, y: Tensor, slack: Tensor | None) -> Tensor:
+        if slack is not None:
+            return y / slack
+        return y * self.upper if self.bounded else torch.zeros_like(y)
+
+    def _below(self, y: Tensor, slack: Tensor | None) -> Tensor:
+        if slack is not None:
+            return -y / slack
+        return -y * self.lower if self.bounded else torch.zeros_like(y)
+
+
+def _divided(matrix: sp.csr_array, slack: Array) -> sp.csr_array:
+    """a_i / h_i for every row, entry by entry: 1 / h alone may overflow."""
+    entries = matrix.data / np.repeat(slack, np.diff(matrix.indptr))
+    return sp.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+class NoSlackError(ValueError):
+    """Sides of the sample that the base point of the set as it was stated does not meet."""
+
+
+def positive(slack: Tensor) -> Tensor:
+    """The slack; an error, or NaN in a compiled graph, where there is none."""
+    outside = ~(slack > 0)
+    if not torch.compiler.is_compiling():
+        if not bool(outside.any()):
+            return slack
+        raise NoSlackError(
+            f"{int(outside.sum())} right-hand sides leave no slack at the base point of the set as it was stated: "
+            "state the set with its tightest right-hand sides, so that its centre is inside for every sample."
+        )
+    return torch.where(outside, torch.full_like(slack, torch.nan), slack)
 
 
 class How(NamedTuple):
@@ -88,163 +288,3 @@ class Shrink(Closing):
 def ordinary(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
     """The closing of a layer that is inside up to rounding; ``view`` None: the direction is the point itself."""
     return Closing(factory) if view is None else Shrink(P, view, factory)
-
-
-class Strict(Closing):
-    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set.
-
-    The numbers of a proof depend on the dtype that comes out. They are kept as rows of a float64 buffer, one row for
-    each of DTYPES, and not as Python's floats, which the ONNX exporter would round to float32.
-    """
-
-    largest = 0.0  # max|base point|, where it does not follow the point
-    moves_sides = False
-    numbers: Tensor
-    equal: Tensor
-    hull: Tensor
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(factory)
-        equal = equality_basis(P, np.zeros(len(P.rows), bool)) if view is None else view.equal
-        self.has_equalities = equal.shape[1] > 0
-        if self.has_equalities:
-            self.constant("equal", equal)
-            self.constant("hull", P.centre.point if view is None else np.zeros(P.dim))
-
-    def loss(self, dtype: torch.dtype) -> float:
-        """The share of the slack at the base point that rounding takes."""
-        return 0.0
-
-    def check(self, dtype: torch.dtype) -> None:
-        if dtype not in DTYPES:
-            raise TypeError(f"strict=True knows {', '.join(map(short, DTYPES))}, got {short(dtype)}.")
-        loss = 1.0 if self.largest > limit_of(dtype) else self.loss(dtype)
-        if not loss < MOST_LOSS:
-            raise RayhullError(
-                f"strict=True: {short(dtype)} is too coarse for this set: rounding takes {loss:.0%} of the slack "
-                f"around its interior point (less than {MOST_LOSS:.0%} is needed). Use a wider dtype, scale the set, "
-                "or state narrow directions as equalities."
-            )
-
-    def clean(self, y: Tensor) -> Tensor:
-        """y without what rounding left of it outside the equalities: their error is relative to y, not to coefficients.
-
-        A direction of the affine hull stays; a point (``view`` None) is seen from a point of the hull.
-        """
-        return self.hull + without_carefully(y - self.hull, self.equal) if self.has_equalities else y
-
-    def keep_numbers(self) -> None:
-        """Write down ``numbers_of`` every dtype that the set can be resolved in."""
-        self.constant("numbers", np.array([self.numbers_of(dtype) for dtype in DTYPES]))
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        """What ``scale`` and ``finish`` need to know of the dtype that comes out."""
-        raise NotImplementedError
-
-    def read(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        return self.numbers[DTYPES.index(dtype)].unbind()
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return {"clean": self.exact("equal"), "origin": self.exact("hull")} if self.has_equalities else {}
-
-
-def short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def limit_of(dtype: torch.dtype) -> float:
-    """The largest size of what comes out: sums of a few stay finite."""
-    return torch.finfo(dtype).max / 4
-
-
-class StrictShrink(Strict):
-    """The factor t of x = q + t z for directions z seen from the centre q: shrink and strictness in one product.
-
-    Shape: z (\\*, n) → t (\\*)
-    """
-
-    shrinks = True
-
-    def __init__(self, P: Polyhedron, view: View, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        numbers, base = np.arange(len(P.rows)), view.base
-        slack = slack_below(P, numbers, base)
-        refuse_thin(P, numbers, slack)
-        self.gauge = Gauge(P, numbers, slack, factory)
-        matrix = abs(P.rows.matrix[numbers])
-        self.steepest = float((matrix.sum(1) / slack).max())  # max ‖a‖₁ / σ
-        self.at_base = float((matrix @ np.abs(base) / slack).max())  # max |a|·|q| / σ
-        self.entries = int(np.diff(matrix.indptr).max())
-        self.largest = float(np.abs(base).max())
-        self.keep_numbers()
-
-    def loss(self, dtype: torch.dtype) -> float:
-        u = roundoff(dtype)
-        return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
-        return [margin, 1.0 - self.loss(dtype), limit_of(dtype)]
-
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        if not how.shrinking:
-            return None
-        gauge = self.gauge(y)
-        bound = strict_factor(gauge, y.abs().amax(-1), *self.read(how.dtype))
-        return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        own = {"scale": "strict shrink", "scale_numbers": self.numbers_of(dtype)}
-        return super().tail_fields(dtype) | own | self.gauge.tail_fields("shrink")
-
-
-class StrictReach(Strict):
-    """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        self.largest = 0.0 if view is None else float(np.abs(view.base).max())
-        self.keep_numbers()
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        return [limit_of(dtype)]
-
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        (limit,) = self.read(how.dtype)
-        return limit / torch.maximum(y.abs().amax(-1), limit)
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return super().tail_fields(dtype) | {"scale": "reach", "scale_numbers": self.numbers_of(dtype)}
-
-
-class Finishing(Strict):
-    """A strict closing that moves the point that an ordinary one left inside up to rounding."""
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        self.before = ordinary(P, view, factory)
-        self.shrinks = self.before.shrinks
-
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        return self.before.scale(y, base, sides, how)
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return super().tail_fields(dtype) | (self.before.tail_fields(dtype) or {})
-
-
-def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = False) -> Array:
-    """Lower bounds of b - a·point, or of 0 - a·point, for the given rows: float64, less its own rounding error."""
-    matrix = P.rows.matrix[numbers]
-    rhs = np.zeros(len(numbers)) if cone else P.rows.rhs[numbers]
-    size = abs(matrix) @ np.abs(point) + np.abs(rhs)
-    return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)
-
-
-def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
-    """Raise where a row has no slack at the interior point that float64 can prove."""
-    if (slack <= 0).any():
-        worst = P.rows.names[numbers[int(slack.argmin())]]
-        raise RayhullError(
-            f"strict=True needs an interior point with provable slack in every row, and {worst} has none: the set is "
-            "too thin for float64. State the narrow directions as equalities."
-        )

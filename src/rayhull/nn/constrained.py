@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.cone import NonNegative
-from rayhull.maps.simplex import Weights
+from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.nn.base_point import refuse_swapped
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.maps.phase_one import interior_points
-from rayhull.maps.sample_rows import approach_rows, onto_independent_rows, proven, times
-from rayhull.maps.shrink import factor, smooth_factor
-from rayhull.maps.strict import gamma, roundoff
+from rayhull.maps.sample_rows import approach_rows, interior_points, onto_independent_rows, proven, times
+from rayhull.maps.shrink import factor, gamma, roundoff, smooth_factor
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.cone import NonNegative
+from rayhull.maps.coefficients import NonNegative
 from rayhull.nn.map_into import MapInto
 
 if TYPE_CHECKING:

@@ -11,23 +11,22 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError
-from rayhull.maps.cone import NonNegative
-from rayhull.maps.simplex import Weights
-from rayhull.maps.strict import finite, overflow_cut
+from rayhull.maps.coefficients import NonNegative, Weights
+from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import tail
 from rayhull.nn.base_point import base_of_kind, flat_base, need_set
-from rayhull.nn.block import BlockMap
-from rayhull.nn.blocks import Blocks, Blockwise, ToEventOrder
+from rayhull.nn.blocks import BlockMap, Blocks, Blockwise, ToEventOrder
 from rayhull.nn.choice import choose
-from rayhull.nn.closing import How
+from rayhull.nn.closing import How, NoSlackError
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
-from rayhull.nn.gauge import NoSlackError
 from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+CLOUD = 2000  # points of a drawing
 
 
 class MapInto(Blockwise):
@@ -218,10 +217,20 @@ class MapInto(Blockwise):
             ax: axes to draw on.
             reach: two coefficients are drawn as a grid up to ±reach, more as random points of this scale.
         """
-        from rayhull.nn.plotting import plot_map
+        from rayhull.sets.plotting import GREEN, axes, picked
 
-        like = torch.zeros((), dtype=torch.float32 if self.strict else self.dtype, device=self.device)
-        return plot_map(self, self.polyhedron, self.coefficients, coordinates, ax=ax, reach=reach, like=like)
+        pick, P = picked(self.polyhedron, coordinates), self.polyhedron
+        ax = P.plot(coordinates, ax=axes(ax, len(pick)), vertices=False)
+        lines = _grid(reach) if self.coefficients == 2 else _cloud(self.coefficients, reach)
+        with torch.no_grad():
+            c = lines.to(self.device, torch.float32 if self.strict else self.dtype)
+            points = self(c).double().cpu().numpy().reshape(*lines.shape[:-1], P.dim)[..., pick]
+        if self.coefficients == 2:
+            _draw_grid(ax, points)
+        else:
+            label = f"{CLOUD} random coefficients, scale {reach:g}"
+            ax.scatter(*points[0].T, s=3, color=GREEN, linewidth=0, label=label)
+        return ax
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
@@ -249,3 +258,23 @@ class MapInto(Blockwise):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _grid(reach: float, lines: int = 17, steps: int = 201) -> Tensor:
+    """Lines of constant first, then of constant second coefficient: (2 lines, steps, 2)."""
+    along = torch.linspace(-reach, reach, steps, dtype=torch.float64).expand(lines, steps)
+    across = torch.linspace(-reach, reach, lines, dtype=torch.float64)[:, None].expand(lines, steps)
+    return torch.cat([torch.stack([across, along], -1), torch.stack([along, across], -1)])
+
+
+def _cloud(count: int, reach: float) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, CLOUD, count, generator=generator, dtype=torch.float64) * reach
+
+
+def _draw_grid(ax: Any, points: np.ndarray[Any, Any]) -> None:
+    from rayhull.sets.plotting import GREEN, VERMILION
+
+    half = len(points) // 2
+    for number, line in enumerate(points):
+        ax.plot(*line.T, color=GREEN if number < half else VERMILION, linewidth=0.7, alpha=0.9)

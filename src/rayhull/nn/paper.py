@@ -13,9 +13,8 @@ from rayhull.nn.base_point import seen_from_apex
 from rayhull.nn.closing import How
 from rayhull.nn.constrained import Constrained
 from rayhull.nn.directions import Choice, Options
-from rayhull.nn.generators import LinesAndRays
+from rayhull.nn.generators import LinesAndRays, cone_at
 from rayhull.nn.map_into import MapInto
-from rayhull.nn.rays import cone_at
 from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
@@ -31,10 +30,10 @@ class PaperMap(MapInto):
         view = seen_from_apex(block)
         if view is None:
             raise RayhullError(f"the paper's layer takes a cone, or a cone and a box around 0, not {self.polyhedron}.")
-        cone, _ = cone_at(block, view, options.max_generators)
-        lines = cone.lines / np.linalg.norm(cone.lines, axis=1, keepdims=True)
-        direction = LinesAndRays(np.concatenate([lines, -lines, cone.rays]), None, torch.abs, options.factory)
-        return Choice("rays", f"{len(lines)} lines, twice, and {len(cone.rays)} rays", direction, view)
+        lines, rays, _ = cone_at(block, view, options.max_generators)
+        lines = lines / np.linalg.norm(lines, axis=1, keepdims=True)
+        direction = LinesAndRays(np.concatenate([lines, -lines, rays]), None, torch.abs, options.factory)
+        return Choice("rays", f"{len(lines)} lines, twice, and {len(rays)} rays", direction, view)
 
     def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
         each = [(part, part.sides(sides), own) for part, own in self.parts.split(c)]

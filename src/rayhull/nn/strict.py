@@ -1,6 +1,7 @@
-"""Strict closings that move the finished point: an interval's clamp, a pull towards a base point; and which one serves.
+"""Strict closings: what comes out is inside in rational arithmetic. docs/strict.md has the proofs.
 
-docs/strict.md has the proofs.
+A shrink with margins where every row has slack at the base point; elsewhere the finished point is moved, by an
+interval's clamp or a pull towards a base point. The numbers of a proof are derived from the rows once.
 """
 
 from __future__ import annotations
@@ -15,27 +16,163 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.maps.strict import EPS, gamma, pull, roundoff
-from rayhull.nn.base_point import View, homogeneous
-from rayhull.nn.closing import (
-    DTYPES,
-    Closing,
-    Finishing,
-    How,
-    StrictReach,
-    StrictShrink,
-    limit_of,
-    refuse_thin,
-    short,
-    slack_below,
-)
+from rayhull.maps.coefficients import without_carefully
+from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff, smooth_factor, strict_factor
+from rayhull.nn.base_point import View, equality_basis, interior_ray, refuse_thin, slack_below
+from rayhull.nn.closing import Closing, Gauge, How, ordinary
 from rayhull.nn.constants import Factory
-from rayhull.nn.gauge import Gauge
 from rayhull.nn.tail import Fields
+from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is refused
+
+
+class Strict(Closing):
+    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set.
+
+    The numbers of a proof depend on the dtype that comes out. They are kept as rows of a float64 buffer, one row for
+    each of DTYPES, and not as Python's floats, which the ONNX exporter would round to float32.
+    """
+
+    largest = 0.0  # max|base point|, where it does not follow the point
+    moves_sides = False
+    numbers: Tensor
+    equal: Tensor
+    hull: Tensor
+
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(factory)
+        equal = equality_basis(P, np.zeros(len(P.rows), bool)) if view is None else view.equal
+        self.has_equalities = equal.shape[1] > 0
+        if self.has_equalities:
+            self.constant("equal", equal)
+            self.constant("hull", P.centre.point if view is None else np.zeros(P.dim))
+
+    def loss(self, dtype: torch.dtype) -> float:
+        """The share of the slack at the base point that rounding takes."""
+        return 0.0
+
+    def check(self, dtype: torch.dtype) -> None:
+        if dtype not in DTYPES:
+            raise TypeError(f"strict=True knows {', '.join(map(short, DTYPES))}, got {short(dtype)}.")
+        loss = 1.0 if self.largest > limit_of(dtype) else self.loss(dtype)
+        if not loss < MOST_LOSS:
+            raise RayhullError(
+                f"strict=True: {short(dtype)} is too coarse for this set: rounding takes {loss:.0%} of the slack "
+                f"around its interior point (less than {MOST_LOSS:.0%} is needed). Use a wider dtype, scale the set, "
+                "or state narrow directions as equalities."
+            )
+
+    def clean(self, y: Tensor) -> Tensor:
+        """y without what rounding left of it outside the equalities: their error is relative to y, not to coefficients.
+
+        A direction of the affine hull stays; a point (``view`` None) is seen from a point of the hull.
+        """
+        return self.hull + without_carefully(y - self.hull, self.equal) if self.has_equalities else y
+
+    def keep_numbers(self) -> None:
+        """Write down ``numbers_of`` every dtype that the set can be resolved in."""
+        self.constant("numbers", np.array([self.numbers_of(dtype) for dtype in DTYPES]))
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        """What ``scale`` and ``finish`` need to know of the dtype that comes out."""
+        raise NotImplementedError
+
+    def read(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        return self.numbers[DTYPES.index(dtype)].unbind()
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return {"clean": self.exact("equal"), "origin": self.exact("hull")} if self.has_equalities else {}
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def limit_of(dtype: torch.dtype) -> float:
+    """The largest size of what comes out: sums of a few stay finite."""
+    return torch.finfo(dtype).max / 4
+
+
+class StrictShrink(Strict):
+    """The factor t of x = q + t z for directions z seen from the centre q: shrink and strictness in one product.
+
+    Shape: z (\\*, n) → t (\\*)
+    """
+
+    shrinks = True
+
+    def __init__(self, P: Polyhedron, view: View, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        numbers, base = np.arange(len(P.rows)), view.base
+        slack = slack_below(P, numbers, base)
+        refuse_thin(P, numbers, slack)
+        self.gauge = Gauge(P, numbers, slack, factory)
+        matrix = abs(P.rows.matrix[numbers])
+        self.steepest = float((matrix.sum(1) / slack).max())  # max ‖a‖₁ / σ
+        self.at_base = float((matrix @ np.abs(base) / slack).max())  # max |a|·|q| / σ
+        self.entries = int(np.diff(matrix.indptr).max())
+        self.largest = float(np.abs(base).max())
+        self.keep_numbers()
+
+    def loss(self, dtype: torch.dtype) -> float:
+        u = roundoff(dtype)
+        return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
+        return [margin, 1.0 - self.loss(dtype), limit_of(dtype)]
+
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        if not how.shrinking:
+            return None
+        gauge = self.gauge(y)
+        bound = strict_factor(gauge, y.abs().amax(-1), *self.read(how.dtype))
+        return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        own = {"scale": "strict shrink", "scale_numbers": self.numbers_of(dtype)}
+        return super().tail_fields(dtype) | own | self.gauge.tail_fields("shrink")
+
+
+class StrictReach(Strict):
+    """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
+
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        self.largest = 0.0 if view is None else float(np.abs(view.base).max())
+        self.keep_numbers()
+
+    def numbers_of(self, dtype: torch.dtype) -> list[float]:
+        return [limit_of(dtype)]
+
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        (limit,) = self.read(how.dtype)
+        return limit / torch.maximum(y.abs().amax(-1), limit)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return super().tail_fields(dtype) | {"scale": "reach", "scale_numbers": self.numbers_of(dtype)}
+
+
+class Finishing(Strict):
+    """A strict closing that moves the point that an ordinary one left inside up to rounding."""
+
+    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+        super().__init__(P, view, factory)
+        self.before = ordinary(P, view, factory)
+        self.shrinks = self.before.shrinks
+
+    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
+        return self.before.scale(y, base, sides, how)
+
+    def tail_fields(self, dtype: torch.dtype) -> Fields:
+        return super().tail_fields(dtype) | (self.before.tail_fields(dtype) or {})
 
 
 class StrictInterval(Finishing):
@@ -48,12 +185,13 @@ class StrictInterval(Finishing):
         self.empty_in = {dtype for dtype in DTYPES if operator.gt(*self.numbers_of(dtype))}
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        return [_inwards(self.low, dtype, up=True), _inwards(self.high, dtype, up=False)]
+        return [inwards(self.low, dtype, up=True), inwards(self.high, dtype, up=False)]
 
     def check(self, dtype: torch.dtype) -> None:
         super().check(dtype)
         if dtype in self.empty_in:
-            stated = f"[{_as_float(self.low, -math.inf)}, {_as_float(self.high, math.inf)}]"
+            low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+            stated = f"[{float(low)}, {float(high)}]"
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in {stated}: use a wider dtype.")
 
     def finish(self, x: Tensor, how: How) -> Tensor:
@@ -73,26 +211,6 @@ def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
     lows = [value for value, is_upper in ends if not is_upper]
     highs = [value for value, is_upper in ends if is_upper]
     return max(lows, default=None), min(highs, default=None)
-
-
-def _as_float(end: Fraction | None, infinity: float) -> float:
-    return infinity if end is None else float(end)
-
-
-def _inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
-    """The nearest number of dtype that is >= bound (up) or <= bound; the largest one where there is no bound."""
-    largest = float(torch.finfo(dtype).max)
-    if bound is None:
-        return -largest if up else largest
-    number = torch.tensor(float(bound), dtype=torch.float64).to(dtype)
-    number = number.clamp(-largest, largest)
-    towards = torch.tensor(largest if up else -largest, dtype=dtype)
-    while (Fraction(number.item()) < bound) if up else (Fraction(number.item()) > bound):
-        after = torch.nextafter(number, towards)
-        if after == number:
-            return float("inf") if up else float("-inf")
-        number = after
-    return float(number.item())
 
 
 class StrictPull(Finishing):
@@ -201,17 +319,6 @@ class StrictPull(Finishing):
         for name, gauge in (("loose", self.loose), ("tight", self.tight)):
             own |= {} if gauge is None else gauge.tail_fields(name)
         return super().tail_fields(dtype) | own
-
-
-def interior_ray(P: Polyhedron) -> Array | None:
-    """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
-    if P.is_bounded:
-        return None
-    rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
-    middle = rays.centre
-    if middle.implicit.any():
-        return None
-    return np.asarray(middle.point / np.abs(middle.point).max())
 
 
 def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closing:

@@ -20,7 +20,7 @@ from rayhull.core import operators
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.nn.block import BlockMap
+    from rayhull.nn.blocks import BlockMap
     from rayhull.nn.map_into import MapInto
 
 Fields = dict[str, Any]  # of a block: numbers, names of kinds, and arrays
