@@ -18,7 +18,7 @@ import rayhull as rh
 from benchmarks import harness
 from benchmarks import projection_peers as peers
 from benchmarks.projection import tasks
-from rayhull.projection.solvers import active_set
+from rayhull.projection.solvers import any_rows
 
 BATCH = 64
 
@@ -27,14 +27,14 @@ def variant(task: peers.Task, solver: str = "auto", **constants: int) -> tuple[C
     """One way of solving the task's first samples, and its mean number of steps."""
     module = rh.Projection(task.polyhedron, solver=solver)
     for block in module.projector.plan("cpu"):
-        if isinstance(block.solver, active_set.ActiveSet):
+        if isinstance(block.solver, any_rows.ActiveSet):
             most = block.solver.gradient_steps
             block.solver.gradient_steps = min(most, constants.get("gradient", most))
     x = torch.tensor(task.points[:BATCH]).reshape(-1, *task.polyhedron.shape)
     sides = {} if task.b_eq is None else {"b_eq": torch.tensor(task.b_eq[:BATCH])}
 
     def run() -> Any:
-        with mock.patch.object(active_set, "PIVOTS", constants.get("pivots", active_set.PIVOTS)):
+        with mock.patch.object(any_rows, "PIVOTS", constants.get("pivots", any_rows.PIVOTS)):
             return module(x, return_info=True, **sides)[1]
 
     return run, float(run().steps.double().mean())

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
-from rayhull.projection.solvers import external
+from rayhull.projection.solvers.one_by_one import EXTERNAL
 from rayhull.projection.standard_form import StandardForm
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ def our_layer(task: Task) -> Layer:
 def loop(task: Task, solver: str, **settings: Any) -> Solve:
     """A solver, sample by sample, with its rows set up once: nothing of ours but the interface."""
     problem = StandardForm.of(task.polyhedron)
-    one = external.SOLVERS[solver](problem, **settings)
+    one = EXTERNAL[solver](problem, **settings)
 
     def solve(points: Array) -> Array:
         c = np.tile(problem.c, (len(points), 1))

@@ -19,8 +19,7 @@ from experiments.settings import option
 from rayhull.nn import choice
 from rayhull.nn.directions import Step
 from rayhull.projection import plan
-from rayhull.projection.certificate import certified
-from rayhull.projection.problem import Problem, Solution, Solver
+from rayhull.projection.problem import Problem, Solution, Solver, certified
 from tests import house
 
 ROOT = Path(__file__).parent.parent

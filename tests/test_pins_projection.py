@@ -8,12 +8,12 @@ import scipy.sparse as sp
 import torch
 
 import rayhull as rh
-from rayhull.projection import certificate
 from rayhull.projection import plan as plans
-from rayhull.projection.matrix import Matrix
+from rayhull.projection import problem as certificate
 from rayhull.projection.plan import plan
 from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver
 from rayhull.projection.sides import Sides
+from rayhull.projection.standard_form import Matrix
 
 SQUARE = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.5], lower=-1)
 

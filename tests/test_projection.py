@@ -16,8 +16,8 @@ import rayhull as rh
 from rayhull.core import operators
 from rayhull.errors import MissingExtraError, UnverifiedError
 from rayhull.projection.plan import plan
-from rayhull.projection.solvers import external, least_distance
-from rayhull.projection.solvers.active_set import ActiveSet
+from rayhull.projection.solvers import one_by_one
+from rayhull.projection.solvers.any_rows import ActiveSet
 from rayhull.projection.standard_form import StandardForm
 from tests.compiled import COMPILED, needs_core
 from tests.fuzz_projection import certify
@@ -308,7 +308,7 @@ def test_the_last_resort_is_exact(P: rh.Polyhedron) -> None:
     form = StandardForm.of(P)
     x = points(P, 2).reshape(2, -1).numpy()
     for y, z in zip(x, rh.project(P, x.reshape(2, *P.shape)).reshape(2, -1), strict=True):
-        answer = least_distance.nearest(form.matrix.dense_array, form.m, form.c, form.lower, form.upper, y)
+        answer = one_by_one.nearest(form.matrix.dense_array, form.m, form.c, form.lower, form.upper, y)
         assert answer is not None
         np.testing.assert_allclose(answer[0], z, atol=1e-10)
 
@@ -377,7 +377,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(external.importlib, "import_module", missing)
+    monkeypatch.setattr(one_by_one.importlib, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"rayhull\[solvers\]"):
         rh.project(rh.monotone(3), torch.zeros(1, 3), solver="osqp")
 

@@ -10,9 +10,8 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError
-from rayhull.projection.certificate import is_empty, residual, unproven_empty
 from rayhull.projection.plan import plan
-from rayhull.projection.problem import EMPTY, TOLERANCE, Solution
+from rayhull.projection.problem import EMPTY, TOLERANCE, Solution, is_empty, residual, unproven_empty
 from rayhull.projection.sides import Sides
 from tests.compiled import needs_core
 from tests.fuzz_projection import certify

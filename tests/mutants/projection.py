@@ -4,42 +4,42 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "        worst = torch.maximum(worst, (-multipliers[:, :m] / reach).amax(1))",
         "        pass",
         ("test_pins_projection.py::test_the_certificate_sees_each_way_to_be_wrong",),
         "the certificate accepts negative multipliers",
     ),
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "        worst = torch.maximum(worst, (torch.where(met, excess.abs(), excess.clamp_min(0)) / terms).amax(1))",
         "        pass",
         ("test_pins_projection.py::test_the_certificate_sees_each_way_to_be_wrong",),
         "the certificate does not look at the rows",
     ),
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "    return torch.where(worst.isnan(), torch.inf, worst)",
         "    return worst",
         ("test_pins_projection.py::test_the_certificate_sees_each_way_to_be_wrong",),
         "NaN counts as certified",
     ),
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "    worst = (((z - aim).abs() - rounding).clamp_min(0) / (size + rounding)).amax(1)",
         "    worst = (0 * (z - aim).abs() / (size + rounding)).amax(1)",
         ("test_pins_projection.py::test_the_certificate_sees_each_way_to_be_wrong",),
         "any feasible point is certified as the nearest",
     ),
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "    doubtful = [not is_empty(problem, int(n)) for n in claimed]",
         "    doubtful = [False for n in claimed]",
         ("test_pins_projection.py::test_a_claim_that_a_set_is_empty_is_not_believed",),
         "every claim that a set is empty is believed",
     ),
     Mutant(
-        "projection/certificate.py",
+        "projection/problem.py",
         "    snap = small & (better < error)",
         "    snap = small & (better < 0)",
         (
@@ -84,14 +84,14 @@ MUTANTS = [
         "sample-wise b is not divided by the rows' lengths",
     ),
     Mutant(
-        "projection/derivative.py",
+        "projection/solve.py",
         "        for bound, sign in ((full[2], -1), (full[3], 1)):",
         "        for bound, sign in ((full[2], 1), (full[3], -1)):",
         ("test_projection_sides.py::test_gradients_reach_every_right_hand_side",),
         "the gradients of lower and upper are swapped",
     ),
     Mutant(
-        "projection/derivative.py",
+        "projection/solve.py",
         "        places.write_gradient(torch.where(at_bound == 0, r, 0.0), out)",
         "        places.write_gradient(r, out)",
         ("test_projection.py::test_the_gradient_is_that_of_finite_differences_once_and_twice",),
@@ -108,7 +108,7 @@ MUTANTS = [
         "equalities without a multiplier count as absent",
     ),
     Mutant(
-        "projection/matrix.py",
+        "projection/standard_form.py",
         "        return (transposed @ w.mT).mT if self.sparse else w @ matrix",
         "        return (transposed @ w.mT).mT * 0.5 if self.sparse else w @ matrix",
         ("test_pins_projection.py::test_sparse_rows_are_the_same_map_as_dense_ones",),
@@ -122,7 +122,7 @@ MUTANTS = [
         "the bounds of a mirror image are not swapped",
     ),
     Mutant(
-        "projection/derivative.py",
+        "projection/solve.py",
         "        side_of = places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's",
         "        side_of = at_bound",
         ("test_projection_sides.py::test_bounds_of_the_sample_reach_mirror_images",),

@@ -30,10 +30,10 @@ from torch import Tensor
 from rayhull.sets.rows import Array
 
 SMALLEST, BISECTIONS = 1e-14, 80
-FEW, DENSE = (
-    256,
-    1000,
-)  # coordinates up to which H^(-1/2) is worked out; beyond, from H's diagonal (no d x d matrix is made)
+FEW, DENSE = 256, 1000  # coordinates up to which H^(-1/2) comes from singular values, and at all (beyond: a diagonal)
+NonNegative = Callable[[Tensor], Tensor]
+LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
+Weights = Callable[[Tensor], Tensor]
 
 
 def round_coordinates(
@@ -102,10 +102,6 @@ def _principal(weighted: Array) -> tuple[Array, Array]:
         return np.maximum(curvature, 0.0), directions.T
     _, values, directions = np.linalg.svd(weighted, full_matrices=True)
     return np.concatenate([values**2, np.zeros(d - len(values))]), directions
-
-
-NonNegative = Callable[[Tensor], Tensor]
-LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -196,9 +192,6 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
     if len(rays) == 1 and not torch.is_grad_enabled():
         return torch.addcmul(flat, weights, rays).reshape(u.shape)  # one pass; its backward pass would take more
     return torch.addmm(flat, weights, rays).reshape(u.shape)
-
-
-Weights = Callable[[Tensor], Tensor]
 
 
 def softmax(z: Tensor) -> Tensor:

@@ -26,6 +26,11 @@ from rayhull.maps.approach import momenta
 from rayhull.maps.shrink import gamma
 
 SQUARINGS = 3  # of the matrix whose largest eigenvalue is bounded
+GROWTH, FEASIBLE = 8.0, 1e-9  # of η in each step; excess below which a sample counts as inside, in units of R
+TO_BOUNDARY = 0.95  # the share of the way to the boundary that a step may take
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.02)  # of the largest step, tried by the line search
+CONVERGED = 1e-14  # squared Newton decrement
+LARGEST_ETA, RIDGE = 1e12, 1e-6  # of phase 1: no weight beyond it; for directions that no row bounds
 
 
 def times(rows: Tensor, w: Tensor) -> Tensor:
@@ -162,13 +167,6 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
     error = torch.where(single, torch.zeros_like(error), error)
     return (times(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
-
-
-GROWTH, FEASIBLE = 8.0, 1e-9  # of η in each step; excess below which a sample counts as inside, in units of R
-TO_BOUNDARY = 0.95  # the share of the way to the boundary that a step may take
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.02)  # of the largest step, tried by the line search
-CONVERGED = 1e-14  # squared Newton decrement
-LARGEST_ETA, RIDGE = 1e12, 1e-6  # of phase 1: no weight beyond it; for directions that no row bounds
 
 
 class Interior(NamedTuple):

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 
 SMOOTHNESS = 4.0  # the power in the smooth shrink: larger is closer to the identity inside
+EPS = 2.0**-53  # the unit roundoff of float64
+LARGEST = 2.0**127  # float64 coefficients beyond are cut: products stay finite, and float32 holds the number
 
 
 def shrink(y: Tensor, gauge: Tensor) -> Tensor:
@@ -90,10 +92,6 @@ def clamp_then_shrink(y: Tensor, rows: Tensor, lower: Tensor, upper: Tensor) -> 
     """
     y = torch.minimum(torch.maximum(y, lower), upper)
     return shrink(y, (y @ rows.mT).amax(-1)) if len(rows) else y
-
-
-EPS = 2.0**-53  # the unit roundoff of float64
-LARGEST = 2.0**127  # float64 coefficients beyond are cut: products stay finite, and float32 holds the number
 
 
 def roundoff(dtype: torch.dtype) -> float:

@@ -18,6 +18,8 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
+
 
 class Projection(OfSet):
     r"""The nearest point of a set, as a layer without parameters.
@@ -148,9 +150,6 @@ class ProjectedInEval(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         out: Tensor = self.model(*args, **kwargs)
         return out if self.training else self.projection(out)
-
-
-FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
 
 class NearestPoint(Direction):

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.projection.derivative import SIDES, Pattern, pull
 from rayhull.projection.project import Projector
 from rayhull.projection.sides import flat_points, flat_sides
+from rayhull.projection.solve import SIDES, Pattern, pull
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

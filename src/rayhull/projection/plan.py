@@ -12,12 +12,9 @@ from torch import Tensor
 from rayhull.core import operators
 from rayhull.projection.problem import Places, Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers import external
-from rayhull.projection.solvers.active_set import ActiveSet
-from rayhull.projection.solvers.closed_forms import Affine, Clamp, ClippedShift
-from rayhull.projection.solvers.dual import DualNewton
-from rayhull.projection.solvers.least_distance import LeastDistance
-from rayhull.projection.solvers.orders import Chain, Order
+from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
+from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Order
+from rayhull.projection.solvers.one_by_one import EXTERNAL, External, LeastDistance, installed
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -31,7 +28,7 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "active set": (Clamp, *GENERIC),
     "dual": (Clamp, DualNewton),
 }
-NAMES = (*SOLVERS, *external.SOLVERS)
+NAMES = (*SOLVERS, *EXTERNAL)
 MOST = 8  # plans kept for one set
 
 
@@ -56,7 +53,7 @@ class Block:
         """Who is asked where the first one gave no certified answer: our other solvers, then those installed."""
         kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
         ours = [kind(self.form) for kind in kinds if kind.fits(self.form)]
-        others = [external.External(self.form, name) for name in ("daqp", "piqp") if external.installed(name)]
+        others = [External(self.form, name) for name in ("daqp", "piqp") if installed(name)]
         return tuple(solver for solver in (*ours, *others) if solver.name != self.solver.name)
 
     def on(self, device: torch.device) -> Constants:
@@ -160,10 +157,10 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
 
 
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    if solver in external.SOLVERS:
+    if solver in EXTERNAL:
         form = StandardForm.of(P, weights, compiled=on_host)
         rows, rows_eq = P.layout.inequalities[None], P.layout.equalities[None]
-        return (Block(form, external.External(form, solver), np.arange(P.dim)[None], np.ones(1), rows, rows_eq),)
+        return (Block(form, External(form, solver), np.arange(P.dim)[None], np.ones(1), rows, rows_eq),)
     return tuple(
         _block(P, group, members, w, solver, on_host)
         for group in P.mirrored_groups

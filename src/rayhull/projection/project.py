@@ -11,10 +11,9 @@ from torch.autograd import forward_ad
 
 from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
-from rayhull.projection.derivative import SIDES, Nearest
 from rayhull.projection.plan import NAMES, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides
-from rayhull.projection.solve import Info, Projected, info, solve
+from rayhull.projection.solve import SIDES, Info, Nearest, Projected, info, solve
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

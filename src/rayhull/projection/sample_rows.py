@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
-from rayhull.projection.matrix import SampleMatrix
 from rayhull.projection.problem import Problem, Solution, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
-from rayhull.projection.solvers.active_set import SampleActiveSet
-from rayhull.projection.solvers.dual import DualNewton
-from rayhull.projection.solvers.least_distance import LeastDistance
+from rayhull.projection.solvers.any_rows import DualNewton, SampleActiveSet
+from rayhull.projection.solvers.one_by_one import LeastDistance
+from rayhull.projection.standard_form import SampleMatrix
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -1,27 +1,207 @@
-"""One kind of block in standard form: unit rows G z <= c (the last ones =), bounds, and the metric made Euclidean.
+"""A block's rows and bounds in standard form: rows of unit length, as a linear map that all samples share.
 
-Nearly parallel equalities become rows at right angles that describe the same plane, worked out in rational arithmetic:
-[[1, 1, 1], [10**10, 10**10, 10**10 + 1]] x = (0, 1) means x[2] = 1; in floats the second row is the first, almost.
+Rows that each sample brings are another such map. The metric is absorbed, and equalities that are nearly dependent are
+replaced by rows at right angles, in rational arithmetic: floats would lose what tells them apart.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+from scipy.sparse.linalg import eigsh
+from torch import Tensor
 
-from rayhull.projection.matrix import DEPENDENT, Matrix
+from rayhull.core import operators
 from rayhull.sets.rows import Array, Rows, unit_rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+
+SPARSE = 0.05  # the share of entries below which products with a sparse matrix are faster
+DENSE = 0.25  # the share of entries from which the compiled kernels take rows densely
+MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
+DEPENDENT = 1e-13  # singular values below this, relative to the largest, belong to dependent rows
 NEARLY = 1e-5  # singular values below this, relative to the largest: floats would lose five digits of the point
 ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational elimination that are worth their time
+
+
+class LinearMap(Protocol):
+    """What solvers, certificate and derivative ask of the rows."""
+
+    count: int  # M, the number of rows
+
+    def times(self, v: Tensor) -> Tensor:
+        """G v for each sample. Shape: (N, d) → (N, M)."""
+
+    def transposed_times(self, w: Tensor) -> Tensor:
+        """G^T w for each sample. Shape: (N, M) → (N, d)."""
+
+    def dense(self, like: Tensor) -> Tensor:
+        """G (M, d) or (N, M, d) on the device of ``like``."""
+
+    def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+        """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the coordinates at no bound. (N, M)."""
+
+    def take(self, samples: Tensor) -> LinearMap:
+        """The rows of some of the samples."""
+
+    def array(self, sample: int) -> Array:
+        """G (M, d) of one sample in NumPy."""
+
+    def step(self, like: Tensor) -> Tensor:
+        """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
+
+
+class Matrix:
+    """Rows that all samples share, dense or sparse; what is derived from them is kept, for each device."""
+
+    def __init__(self, rows: sp.csr_array) -> None:
+        self.rows, self.count = rows, int(rows.shape[0])
+        self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
+        self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+        self._dense: dict[torch.device, Tensor] = {}
+
+    @cached_property
+    def dense_array(self) -> Array:
+        return np.ascontiguousarray(self.rows.toarray())
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether the compiled kernels take the rows densely."""
+        return bool(self.rows.nnz > DENSE * self.rows.shape[0] * self.rows.shape[1])
+
+    @cached_property
+    def compiled(self) -> operators.Rows:
+        """The rows as the compiled kernels want them."""
+        rows = self.rows
+        products = (rows @ rows.T).toarray() if self.count <= MOST_PRODUCTS else np.zeros((0, 0))
+        lengths = np.asarray(abs(rows).sum(1)).ravel()
+        if self.is_dense:
+            stored = self.dense_array, np.zeros(0, np.int32), np.zeros(0, np.int64)
+        else:
+            stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
+        return operators.Rows(*(torch.from_numpy(v) for v in (*stored, products, lengths)))
+
+    @cached_property
+    def largest_eigenvalue(self) -> float:
+        if self.count <= 200:
+            return float(np.linalg.norm(self.dense_array, 2) ** 2) if self.count else 1.0
+        return float(eigsh(self.rows @ self.rows.T, 1, return_eigenvectors=False, tol=1e-3)[0]) * 1.01
+
+    @cached_property
+    def pseudo_inverse(self) -> Array:
+        """G⁺ (d, M), by singular values: those of G G^T would lose half of the digits."""
+        return np.linalg.pinv(self.dense_array, rcond=DEPENDENT)
+
+    def tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """G and its transpose on the device of ``like``, sparse where that pays."""
+        key = like.device, like.dtype
+        if key not in self._tensors:
+            self._tensors[key] = _tensors(self.rows, self.dense_array, like, self.sparse)
+        return self._tensors[key]
+
+    def dense(self, like: Tensor) -> Tensor:
+        if not self.sparse:
+            return self.tensors(like)[0]
+        if like.device not in self._dense:
+            self._dense[like.device] = torch.as_tensor(self.dense_array, device=like.device)
+        return self._dense[like.device]
+
+    def times(self, v: Tensor) -> Tensor:
+        matrix, transposed = self.tensors(v)
+        return (matrix @ v.mT).mT if self.sparse else v @ transposed
+
+    def transposed_times(self, w: Tensor) -> Tensor:
+        matrix, transposed = self.tensors(w)
+        return (transposed @ w.mT).mT if self.sparse else w @ matrix
+
+    def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+        if self.count == 1:  # a number instead of a system
+            slope = (at_bound == 0).to(q.dtype) @ self.dense(q)[0].square()
+            holds = active[:, 0] & (slope > 0)
+            return torch.where(holds, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
+        if q.device.type == "cpu" and operators.available():
+            return operators.active_system(self.compiled, q, active, at_bound)
+        return regularised_solve(self.dense(q), q, active, at_bound == 0)
+
+    def take(self, samples: Tensor) -> Matrix:
+        return self
+
+    def array(self, sample: int) -> Array:
+        return self.dense_array
+
+    def step(self, like: Tensor) -> Tensor:
+        return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"rows": self.rows, "count": self.count, "sparse": self.sparse, "_tensors": {}, "_dense": {}}
+
+
+class SampleMatrix:
+    """Dense rows of each sample: a tensor (N, M, d)."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows, self.count = rows, int(rows.shape[1])
+
+    def times(self, v: Tensor) -> Tensor:
+        return (self.rows.to(v.dtype) @ v[..., None])[..., 0]
+
+    def transposed_times(self, w: Tensor) -> Tensor:
+        return (w[:, None, :] @ self.rows.to(w.dtype))[:, 0]
+
+    def dense(self, like: Tensor) -> Tensor:
+        return self.rows
+
+    def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+        if q.device.type == "cpu" and operators.available() and self.count:
+            return operators.active_system(operators.Rows.of_samples(self.rows), q, active, at_bound)
+        return regularised_solve(self.rows, q, active, at_bound == 0)
+
+    def take(self, samples: Tensor) -> SampleMatrix:
+        return SampleMatrix(self.rows[samples])
+
+    def array(self, sample: int) -> Array:
+        return self.rows[sample].detach().cpu().numpy()
+
+    def step(self, like: Tensor) -> Tensor:
+        norms = torch.linalg.matrix_norm(self.rows, 2) if self.rows.numel() else self.rows.new_ones(len(self.rows))
+        return (1 / norms.square().clamp_min(1e-280))[:, None].to(like.dtype)
+
+
+def regularised_solve(G: Tensor, q: Tensor, active: Tensor, free: Tensor) -> Tensor:
+    """w with (G D G^T) w = q over the active rows, by a batched Cholesky factor with a trace of regularisation."""
+    rows = active.to(q.dtype)
+    H = (G * free[:, None, :].to(q.dtype)) @ G.mT
+    H = H * rows[:, :, None] * rows[:, None, :]
+    H.diagonal(dim1=1, dim2=2).add_(1 - rows + 1e-13)
+    factor, _ = torch.linalg.cholesky_ex(H)
+    right = (q * rows)[..., None]
+    w = torch.cholesky_solve(right, factor)
+    w = w + torch.cholesky_solve(right - H @ w, factor)
+    return w[..., 0] * rows
+
+
+def _tensors(rows: sp.csr_array, dense: Array, like: Tensor, sparse: bool) -> tuple[Tensor, Tensor]:
+    device = like.device
+    if not sparse:
+        matrix = torch.as_tensor(dense, dtype=like.dtype, device=device)
+        return matrix, matrix.mT.contiguous()
+    parts = []
+    for part in (rows, rows.T.tocsr()):
+        indptr, indices = (torch.as_tensor(v.astype(np.int64), device=device) for v in (part.indptr, part.indices))
+        data = torch.as_tensor(part.data, dtype=like.dtype, device=device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
+            parts.append(torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False))
+    return parts[0], parts[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,318 @@
+"""Any rows: active-set methods in compiled code; the batched dual method in torch operations for other devices.
+
+The dual of min ½‖z − y‖² is concave and smooth in the multipliers, with z = clip(y − G^T lam): accelerated gradient
+steps with restarts for all samples at once give a first guess, Newton steps on the active rows an answer.
+
+Points far from the set: the same nearest point is that of a point close by, where floats still tell rows apart. For
+z = nearest(y) and any t > 0 also z = nearest(z + t (y − z)). A y at 1e8 rounds away what a set of size 1 is about;
+z + t (y − z) at 1e3 does not. It tells which rows and bounds are active; the point on that face nearest to y itself
+then follows from one small system, solved from a point that lies on the face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rayhull.core import operators
+from rayhull.projection.problem import EMPTY, FLOOR, SOLVED, TOLERANCE, Problem, Solution, Solver, certified, residual
+from rayhull.projection.standard_form import StandardForm, regularised_solve
+
+PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 (none on orders), the exact method after 20 (M + d)
+BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
+MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
+ALONE = 16  # gradient steps for a sample on its own, where they cost more than in a batch
+WARM, NEWTON, HALVINGS = 40, 60, 25
+GOAL = 1e-14
+CHUNK = 50_000_000  # numbers in one batch of Newton systems
+SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
+FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
+NEAR = 1e3  # how far the point close by is, in sizes of z
+ROUNDS = 6
+
+Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
+NO_GUESS: Guess = (None, None)
+
+
+class ActiveSet(Solver):
+    """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
+
+    name = "active set"
+
+    def __init__(self, form: StandardForm, *, clamped: bool = False) -> None:
+        super().__init__(form)
+        rows = form.matrix
+        self.clamped = clamped
+        self.banded = width(rows.rows) <= max(4.0, 0.05 * rows.count)  # steps are cheap, gradients tell little
+        self.pivots = 0 if form.differences is not None and not self.banded else PIVOTS
+        self.gradient_steps = 0 if self.banded or clamped else (40 if rows.count >= MANY and rows.is_dense else 20)
+        self._step: float | None = 0.0 if self.banded else None
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return form.compiled
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        start: Guess = NO_GUESS
+        if guess is not None:
+            start = problem.active(guess), problem.at_bound(guess)
+        elif self.gradient_steps and problem.size >= BATCH:
+            start = first_guess(problem.without_bounds() if self.clamped else problem, self.gradient_steps)
+        solution, blurred = self._solve(problem, start)
+        return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
+
+    def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
+        gradient_steps = 0 if start is not NO_GUESS else min(self.gradient_steps, ALONE)
+        return _solve(problem, self.form.matrix.compiled, start, self.effort(gradient_steps))
+
+    def effort(self, gradient_steps: int) -> operators.Effort:
+        if self._step is None:
+            self._step = 1 / self.form.matrix.largest_eigenvalue
+        most = EXACT_STEPS * (self.form.matrix.count + self.form.d) + 100
+        return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded, self.clamped)
+
+
+class SampleActiveSet(Solver):
+    """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
+
+    name = "active set"
+
+    def __init__(self, form: StandardForm | None = None) -> None:
+        """Nothing of the form is needed: all that counts is in the problem."""
+
+    @classmethod
+    def fits(cls, form: StandardForm | None) -> bool:
+        return operators.available()
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return refined(problem, self._solve(problem), self._solve)
+
+    def _solve(self, problem: Problem) -> Solution:
+        rows = problem.matrix.dense(problem.y)
+        most = EXACT_STEPS * (rows.shape[1] + rows.shape[2]) + 100
+        effort = operators.Effort(ALONE, 0.0, PIVOTS, most, False)
+        return _solve(problem, operators.Rows.of_samples(rows), NO_GUESS, effort)[0]
+
+
+def _solve(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
+    """The solution, and how many residuals are more than rounding."""
+    places, z = problem.places, None
+    if places is None or problem.x is None or problem.out is None:
+        z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)
+        at = operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z)
+    else:
+        at = operators.InPlace(problem.x, places.index, places.scale, problem.out)
+    found = operators.active_set(at, rows, problem.m, problem.sides, guess, effort)
+    return Solution(z, *found[:5]), found[5]
+
+
+def generic(form: StandardForm) -> Solver:
+    """The solver for any rows that serves the form's device."""
+    return next(kind for kind in (ActiveSet, DualNewton) if kind.fits(form))(form)
+
+
+def width(rows: sp.csr_array) -> float:
+    """How far back, on average, a row shares a coordinate with one before it."""
+    pattern = abs(rows)
+    shared = sp.coo_array(pattern @ pattern.T)
+    first = np.arange(rows.shape[0])
+    np.minimum.at(first, shared.row, shared.col)
+    return float((np.arange(rows.shape[0]) - first).mean()) if rows.shape[0] else 0.0
+
+
+class DualNewton(Solver):
+    """Accelerated gradient steps on the dual, then Newton steps on its active rows, all samples at once."""
+
+    name = "dual Newton"
+
+    def __init__(self, form: StandardForm | None = None) -> None:
+        """Nothing of the form is needed: all that counts is in the problem."""
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return True
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return refined(problem, dual_solution(problem), dual_solution)
+
+
+def dual_solution(problem: Problem) -> Solution:
+    """The certified solution, not refined where the points are far away."""
+    return certified(problem, *_in_chunks(problem))
+
+
+def _in_chunks(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
+    """Points, multipliers and steps; samples go in chunks that fit in memory."""
+    y, count = problem.y, max(problem.matrix.count, 1)
+    size = max(1, CHUNK // (count * max(count, y.shape[1])))
+    chunks = torch.split(torch.arange(len(y), device=y.device), size)
+    parts = [_solve_chunk(problem.take(chunk) if len(chunks) > 1 else problem) for chunk in chunks]
+    z, lam, steps = zip(*parts, strict=True)
+    return torch.cat(z), torch.cat(lam), torch.cat(steps)
+
+
+def _onto_active_rows(problem: Problem, z: Tensor, lam: Tensor) -> Tensor:
+    """z moved by what rounding left of its active rows: y − G^T lam is off by the size of y, not of z."""
+    if not problem.matrix.count:
+        return z
+    active = problem.active(lam)
+    for _ in range(2):
+        free = (z > problem.lower) & (z < problem.upper)
+        excess = torch.where(active, problem.matrix.times(z) - problem.c, 0.0)
+        w = regularised_solve(problem.matrix.dense(lam), excess, active, free)
+        z = problem.clip(z - torch.where(free, problem.matrix.transposed_times(w), 0.0))
+    return z
+
+
+def _solve_chunk(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
+    lam = _accelerate(problem, problem.y, WARM)
+    z = problem.clip(problem.shifted(lam))
+    steps = torch.full((len(z),), WARM, device=z.device)
+    left, part = torch.arange(len(z), device=z.device), problem
+    for _ in range(NEWTON):
+        keep = (residual(part, z[left], lam[left]) > GOAL).nonzero()[:, 0]
+        left, part = left[keep], part.take(keep)
+        if not len(left):
+            break
+        better, moved = _improve(part, lam[left])
+        lam[left], steps[left] = better, steps[left] + 1
+        z[left] = part.clip(part.shifted(better))
+        moved = moved.nonzero()[:, 0]
+        left, part = left[moved], part.take(moved)
+    settled = _onto_active_rows(problem, z, lam)
+    better = residual(problem, settled, lam) <= residual(problem, z, lam)
+    return torch.where(better[:, None], settled, z), lam, steps
+
+
+def first_guess(problem: Problem, steps: int) -> tuple[Tensor, Tensor]:
+    """Active rows and bounds after a few gradient steps in float32: only a start for the exact methods."""
+    c, lower, upper = (v.float() for v in problem.sides)
+    short = replace(problem.at(problem.y.float()), c=c, lower=lower, upper=upper)
+    lam = _accelerate(short, short.y, steps)
+    return short.active(lam), short.at_bound(lam)
+
+
+def _accelerate(problem: Problem, y: Tensor, steps: int) -> Tensor:
+    """FISTA on the dual with a restart for each sample whose momentum points uphill."""
+    m, step = problem.m, problem.matrix.step(y)
+    lam = y.new_zeros((len(y), problem.matrix.count))
+    point, t = lam, y.new_ones((len(y), 1))
+    for _ in range(steps):
+        new = point + step * (problem.matrix.times(problem.clip(problem.shifted(point))) - problem.c)
+        new[:, :m] = new[:, :m].clamp_min(0)
+        move = new - lam
+        uphill = ((point - new) * move).sum(1, keepdim=True) > 0
+        t = torch.where(uphill, 1.0, t)
+        t_next = (1 + torch.sqrt(1 + 4 * t * t)) / 2
+        point = new + torch.where(uphill, 0.0, (t - 1) / t_next) * move
+        lam, t = new, t_next
+    return lam
+
+
+def _improve(problem: Problem, lam: Tensor) -> tuple[Tensor, Tensor]:
+    """One Newton step on the active rows, shortened until the dual does not fall; and which samples moved."""
+    m = problem.m
+    value, z, excess = _dual_value(problem, lam)
+    free = (z > problem.lower) & (z < problem.upper)
+    active = (lam > 0) | (excess > 0)
+    active[:, m:] = True
+    newton = regularised_solve(problem.matrix.dense(lam), torch.where(active, excess, 0.0), active, free)
+    step = torch.where(active, newton, -lam)
+    best, moved = lam.clone(), torch.zeros(len(z), dtype=torch.bool, device=z.device)
+    before, length = residual(problem, z, lam), 1.0
+    for _ in range(HALVINGS):
+        new = lam + length * step
+        new[:, :m] = new[:, :m].clamp_min(0)
+        new_value, new_z, _ = _dual_value(problem, new)
+        better = (new_value > value) | (residual(problem, new_z, new) < 0.5 * before)
+        best = torch.where((better & ~moved)[:, None], new, best)
+        moved = moved | better
+        if bool(moved.all()):
+            break
+        length *= 0.5
+    return best, moved
+
+
+def _dual_value(problem: Problem, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    z = problem.clip(problem.shifted(lam))
+    excess = problem.matrix.times(z) - problem.c
+    return 0.5 * ((z - problem.y) ** 2).sum(1) + (lam * excess).sum(1), z, excess
+
+
+def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> Solution:
+    """The solution with its blurred samples solved again from close by, where that is better."""
+    solution.read_from(problem)
+    blurred = _blurred(problem, solution)
+    if not len(blurred):
+        return solution
+    part = problem.take(blurred)
+    z = _start(part, solve)
+    for _ in range(ROUNDS):
+        close, t = _close_by(part, z)
+        inner = solve(close)
+        if inner.z is None:
+            break
+        face, multipliers = _on_face(part, inner, close.at_bound(inner.multipliers), t)
+        error = residual(part, face, multipliers)
+        better = error < solution.residual[blurred]
+        status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
+        now = Solution(face, multipliers, error, solution.steps[blurred] + inner.steps, status)
+        solution.replace(blurred[better], now, better)
+        z = inner.z
+        if bool((solution.residual[blurred] <= SHARPER).all()):
+            break
+    return solution
+
+
+def _blurred(problem: Problem, solution: Solution) -> Tensor:
+    """Samples whose residual is more than rounding; a claim that the set is empty counts where it may be."""
+    assert solution.z is not None
+    far = problem.y.abs().amax(1) > FAR * solution.z.abs().amax(1)
+    blurred = ~(solution.residual <= torch.where(far, SHARPER, SHARP))
+    return (blurred & ((solution.status != EMPTY) | (not problem.may_be_empty))).nonzero()[:, 0]
+
+
+def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
+    """The nearest point to y scaled down to a thousand times the numbers of the sides: a point on a face near by."""
+    sides = [torch.where(v.isfinite(), v.abs(), 0.0) for v in problem.sides]
+    size = torch.stack([v.amax(1).expand(len(problem.y)) if v.shape[1] else v.new_zeros(len(problem.y)) for v in sides])
+    reach = problem.y.abs().amax(1)
+    scale = torch.where(size.amax(0) > 0, NEAR * size.amax(0) / reach.clamp_min(FLOOR), 1.0).clamp_max(1.0)
+    y = problem.y * scale[:, None]
+    z = solve(problem.at(y)).z
+    assert z is not None
+    return torch.nan_to_num(z)
+
+
+def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
+    """The problem of z + t (y − z), and t. Shape: (N, 1)."""
+    away = problem.y - z
+    size = z.abs().amax(1, keepdim=True)
+    size = torch.where(size > 0, size, problem.y.abs().amax(1, keepdim=True))
+    t = (NEAR * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
+    y = z + t * away
+    return problem.at(y), t
+
+
+def _on_face(problem: Problem, inner: Solution, at_bound: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest point of the face that ``inner`` is on, and its multipliers."""
+    assert inner.z is not None
+    start, free = problem.clip(inner.z), at_bound == 0
+    active = problem.active(inner.multipliers)
+    matrix, total = problem.matrix, torch.zeros_like(inner.multipliers)
+    move = torch.where(free, problem.y - start, 0.0)
+    if matrix.count:
+        for _ in range(6):  # the first takes away all that leaves the face, the others its rounding
+            q = torch.where(active, matrix.times(move), 0.0)
+            w = matrix.solve_active(q, active, at_bound)
+            move = move - torch.where(free, matrix.transposed_times(w), 0.0)
+            total = total + w
+        excess = torch.where(active, matrix.times(start) - problem.c, 0.0)
+        w = matrix.solve_active(excess, active, at_bound)
+        start = start - torch.where(free, matrix.transposed_times(w), 0.0)
+    return problem.clip(start + move), total
