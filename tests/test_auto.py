@@ -14,7 +14,7 @@ from rayhull.nn import choice
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import GOOD, WIDE, Trial, approach, has_many_vertices, mapped, shrink
 from rayhull.nn.closed_forms import chain_of_slopes
-from rayhull.nn.directions import Options, inside
+from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
@@ -111,7 +111,7 @@ def test_outputs_start_around_the_base_point_at_the_scale_of_the_set(name: str, 
 
 def test_points_of_the_set_leave_nearest_points_and_other_maps_an_error() -> None:
     P = portfolio()
-    view = seen_from_inside(P, base_point(P))
+    view = seen_from_inside(P)
     trial = Trial.of(P, view.base, coordinates_at(P, view, 1.0))
     assert bool(P.contains(trial.points, atol=1e-9).all())
     active = (trial.points < 1e-9) | (trial.points > 0.1 - 1e-9)
@@ -134,7 +134,7 @@ def test_auto_is_quick() -> None:
 
 def test_the_base_point_is_found_once_for_all_ways_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(choice, "inside", lambda P, options: calls.append(P) or inside(P, options))
+    monkeypatch.setattr(choice, "seen_from_inside", lambda P, *given: calls.append(P) or seen_from_inside(P, *given))
     into = rh.MapInto(thin())
     assert "10 round dual steps" in into.describe()
     assert len(calls) == 1

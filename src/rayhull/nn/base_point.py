@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import FEW, round_coordinates
 from rayhull.maps.shrink import EPS
+from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def unconstrained(P: Polyhedron) -> View:
     return View(np.zeros(P.dim), none, none, np.zeros(0), np.zeros((P.dim, 0)))
 
 
-def seen_from_inside(P: Polyhedron, point: Array) -> View:
-    """From an interior point every row that is not an equality has slack."""
+def seen_from_inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> View:
+    """From an interior point, by default one in the scale of the data: every row that is not an equality has slack."""
+    point = base_point(P, scale) if point is None else point
     implicit = P.centre.implicit
     loose = np.flatnonzero(~implicit)
     slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ point
@@ -166,10 +169,11 @@ def coordinates_at(P: Polyhedron, view: View, scale: float, *, diagonal: bool = 
     return round_coordinates(rows, view.slack, size, equal=view.equal, diagonal=diagonal or sparse)
 
 
-def flat_base(P: Polyhedron, base: Any) -> Array | None:
-    """The user's base point (d,), refused where it is not strictly inside."""
-    if base is None:
-        return None
+def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[Array]:
+    """The user's base point for each kind of block, refused where it is not strictly inside.
+
+    A kind takes the mean over its places, which is inside because the set is convex.
+    """
     flat = np.asarray(base, np.float64).reshape(-1)
     if flat.shape != (P.dim,):
         raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
@@ -178,32 +182,4 @@ def flat_base(P: Polyhedron, base: Any) -> Array | None:
         raise ValueError(
             "base must be strictly inside: every row needs slack there. Leave it out, or give another point."
         )
-    return flat
-
-
-def base_of_kind(base: Array, kind: BlockGroup) -> Array:
-    """The base point of a kind of block: the mean over its places, which is inside because the set is convex."""
-    return np.asarray((base[kind.index] * kind.sign[:, None]).mean(0))
-
-
-def need_set(P: object) -> None:
-    """Refuse what is not a set, with what to write instead."""
-    from rayhull.sets.polyhedron import Polyhedron
-
-    if isinstance(P, Polyhedron):
-        return
-    if isinstance(P, tuple | list) and len(P) == 2:
-        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
-    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
-    raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")
-
-
-def refuse_swapped(in_features: object, P: object) -> None:
-    """Refuse arguments of a layer in the wrong order, or of the wrong kind."""
-    from rayhull.sets.polyhedron import Polyhedron
-
-    if isinstance(in_features, Polyhedron):
-        raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
-    if isinstance(in_features, bool) or not isinstance(in_features, int):
-        raise TypeError(f"in_features must be an integer, got {in_features!r}.")
-    need_set(P)
+    return [np.asarray((flat[kind.index] * kind.sign[:, None]).mean(0)) for kind in kinds]

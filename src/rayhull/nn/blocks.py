@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -203,42 +203,49 @@ class ToEventOrder(Constants):
 class Blocks(nn.ModuleList):
     """All kinds of blocks of a set, in the order of their coefficients."""
 
-    def kinds(self) -> list[BlockMap]:
-        return [part for part in self if isinstance(part, BlockMap)]
+    strict = False  # which closings they have
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[BlockMap]: ...
+
+    @property
+    def coefficients(self) -> int:
+        return sum(part.coefficients for part in self)
 
     def split(self, c: Tensor) -> list[tuple[BlockMap, Tensor]]:
         """Each kind with its own coefficients."""
-        kinds = self.kinds()
-        return list(zip(kinds, torch.split(c, [part.coefficients for part in kinds], -1), strict=True))
+        return list(zip(self, torch.split(c, [part.coefficients for part in self], -1), strict=True))
 
     def follow(self, names: Sequence[str]) -> bool:
         """Whether every block follows these sides of the sample from its own base point."""
-        return not {"A", "A_eq", "base"} & set(names) and all(p.follows(name) for p in self.kinds() for name in names)
+        return not {"A", "A_eq", "base"} & set(names) and all(p.follows(name) for p in self for name in names)
 
     def check(self, dtype: torch.dtype) -> None:
         """Refuse a dtype that cannot hold what a strict closing promises."""
-        for part in self.kinds():
+        for part in self:
             part.closing.check(dtype)
 
     def close(self, strict: bool) -> None:
         """Take the strict closings, or the ordinary ones; a refusal leaves everything as it was."""
-        closings = [part.closings(strict) for part in self.kinds()]
-        for part, closing in zip(self.kinds(), closings, strict=True):
+        closings = [part.closings(strict) for part in self]
+        for part, closing in zip(self, closings, strict=True):
             part.closing = closing
+        self.strict = strict
 
     @property
     def identity_inside(self) -> bool:
-        return all(part.direction.identity_inside for part in self.kinds())
+        return all(part.direction.identity_inside for part in self)
 
     @property
     def are_points(self) -> bool:
         """Whether coefficients stand for points, not for directions from a base point."""
-        return self.identity_inside and any(part.view is None for part in self.kinds())
+        return self.identity_inside and any(part.view is None for part in self)
 
     @property
     def are_nearest(self) -> bool:
         """Whether every block takes the nearest point."""
-        return self.are_points and all(part.method in ("projection", "free") for part in self.kinds())
+        return self.are_points and all(part.method in ("projection", "free") for part in self)
 
     def free(self, c: Tensor) -> Tensor:
         """What c stands for with nothing imposed, points or directions, in block order. Shape: (\\*, d)"""
@@ -258,7 +265,7 @@ class Blockwise(Constants, OfSet):
 
     def blocks(self) -> list[BlockMap]:
         """The kinds of blocks, in the order of their coefficients."""
-        return self.parts.kinds()
+        return list(self.parts)
 
     @property
     def identity_inside(self) -> bool:

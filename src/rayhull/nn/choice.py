@@ -20,11 +20,11 @@ from torch import Tensor
 
 from rayhull.errors import BudgetExceededError
 from rayhull.maps.coefficients import without
-from rayhull.nn.base_point import View, coordinates_at, unconstrained
+from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
 from rayhull.nn.closed_forms import chain_of_slopes, one_row, order, order_or_slopes, partial_order, shift
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
-from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way, inside, level_of_caller
+from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way, level_of_caller
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.projection import NearestPoint
 from rayhull.projection import project
@@ -59,7 +59,7 @@ class Place:
 
     @classmethod
     def of(cls, P: Polyhedron, options: Options) -> Place:
-        view = inside(P, options)
+        view = seen_from_inside(P, options.base, options.scale)
         return cls(view, coordinates_at(P, view, options.scale))
 
 
@@ -142,7 +142,7 @@ def has_many_vertices(P: Polyhedron, most: int) -> bool:
 def _opens(way: Choice) -> bool:
     """Whether rays leave each other room: own coefficients fail where two of them point against each other."""
     assert isinstance(way.direction, Simplicial | LinesAndRays)
-    return least_cosine(way.direction.exact("rays")) >= AGAINST
+    return least_cosine(way.direction.exact["rays"]) >= AGAINST
 
 
 def _measured(P: Polyhedron, options: Options) -> Choice:

@@ -18,9 +18,9 @@ from torch import Tensor
 from rayhull.errors import RayhullError
 from rayhull.maps.approach import clipped_shift
 from rayhull.maps.order import between, between_inverse, chain, from_slopes, into_grid_order, into_order, levels
-from rayhull.nn.base_point import coordinates_at
+from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.constants import Factory
-from rayhull.nn.directions import Choice, Direction, Options, inside
+from rayhull.nn.directions import Choice, Direction, Options
 from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
@@ -187,9 +187,9 @@ class Shift(Direction):
         return torch.where(self._empty(rhs, low, high)[..., None], torch.nan, x) if sides.given else x
 
     def tail_fields(self) -> Fields:
-        row, bounds = self.exact("row"), np.stack([self.exact("lower"), self.exact("upper")])
-        lines = {"linear": "diagonal", "columns": len(row), "matrix": self.exact("matrix"), "point": self.exact("base")}
-        numbers = [float(self.exact("rhs")), float(self.equality)]
+        row, bounds = self.exact["row"], np.stack([self.exact["lower"], self.exact["upper"]])
+        lines = {"linear": "diagonal", "columns": len(row), "matrix": self.exact["matrix"], "point": self.exact["base"]}
+        numbers = [float(self.exact["rhs"]), float(self.equality)]
         return lines | {"conic": "shift", "rays_count": len(row), "rays": row, "rows": bounds, "slacks": numbers}
 
     def _empty(self, rhs: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ def order(P: Polyhedron, options: Options) -> Choice:
             "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for "
             f"all of them, which is not what {P} states. Use method='auto'."
         )
-    base = inside(P, options).base
+    base = seen_from_inside(P, options.base, options.scale).base
     if found.path is not None:
         direction = Chain(found.path, found, base, options.scale, options.factory)
         return Choice("order", f"a chain of {P.dim} by its own increments", direction, None)
@@ -239,7 +239,7 @@ def shift(P: Polyhedron, options: Options) -> Choice:
     """One row and bounds: the nearest point in closed form."""
     if not one_row(P):
         raise RayhullError(f"method='shift' needs one row and bounds, which is not what {P} states: use 'auto'.")
-    view = inside(P, options)
+    view = seen_from_inside(P, options.base, options.scale)
     matrix = coordinates_at(P, view, options.scale, diagonal=True)
     return Choice("shift", "one row and bounds: a clipped shift", Shift(P, view.base, matrix, options.factory), None)
 
@@ -311,7 +311,7 @@ def order_or_slopes(P: Polyhedron, options: Options) -> Choice:
     found = chain_of_slopes(P)
     if found is None:
         return order(P, options)
-    view = inside(P, options)
+    view = seen_from_inside(P, options.base, options.scale)
     direction = Slopes(found, view.base, options.scale, options.factory)
     reason = f"a chain of {P.dim - 1} slopes by its own increments, between {found.lower:.4g} and {found.upper:.4g}"
     return Choice("order", reason, direction, view)

@@ -62,9 +62,9 @@ class Product(Constants):
 
     def matrix(self) -> Array:
         """A with its rows in the order that they come out in."""
-        parts = [self.exact("dense")] if self.has_long else []
+        parts = [self.exact["dense"]] if self.has_long else []
         if self.has_short:
-            entries, columns = self.exact("entries"), self._index["columns"].reshape(-1, self.width)
+            entries, columns = self.exact["entries"], self._index["columns"].reshape(-1, self.width)
             short = np.zeros((len(entries), self.columns_count))
             np.add.at(short, (np.arange(len(entries))[:, None], columns), entries)
             parts.insert(0, short)
@@ -178,12 +178,12 @@ class Gauge(Constants):
             fields = {
                 "rows": len(matrix),
                 "matrix": matrix,
-                "offset": self.exact("row_offset") if self.offset else None,
+                "offset": self.exact["row_offset"] if self.offset else None,
             }
         if self.bounded:
-            fields |= {side: self.exact(side) for side in ("upper", "lower")}
+            fields |= {side: self.exact[side] for side in ("upper", "lower")}
             if self.offset:
-                fields |= {f"{side}_offset": self.exact(f"{side}_offset") for side in ("upper", "lower")}
+                fields |= {f"{side}_offset": self.exact[f"{side}_offset"] for side in ("upper", "lower")}
         return {f"{name}_{field}": value for field, value in fields.items()}
 
     def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:

@@ -13,7 +13,6 @@ from rayhull.errors import RayhullError
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import METHODS, Trial
 from rayhull.nn.map_into import MapInto
-from rayhull.sets.interior import base_point
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -67,7 +66,7 @@ def compare(P: Polyhedron) -> Comparison:
         >>> bool({row.method: row.error for row in table}["projection"] < 1.001)
         True
     """
-    view = seen_from_inside(P, base_point(P))
+    view = seen_from_inside(P)
     trial = Trial.of(P, view.base, coordinates_at(P, view, 1.0, diagonal=True))
     return Comparison(_row(P, method, trial) for method in METHODS)
 

@@ -46,7 +46,7 @@ class Constants(nn.Module):
         self.device = torch.empty((), device=factory.device).device
         self.dtype = torch.get_default_dtype() if factory.dtype is None else factory.dtype
         self.wide = False
-        self._exact: dict[str, Array] = {}
+        self.exact: dict[str, Array] = {}  # the float64 array behind each constant
         self._index: dict[str, Array] = {}
 
     @property
@@ -59,7 +59,7 @@ class Constants(nn.Module):
         ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
         the state_dict, in float64, and a checkpoint with another one is refused.
         """
-        self._exact[name] = np.asarray(values, np.float64)
+        self.exact[name] = np.asarray(values, np.float64)
         self.register_buffer(name, self._made(name), persistent=persistent)
 
     def index(self, name: str, values: Array) -> None:
@@ -67,20 +67,16 @@ class Constants(nn.Module):
         self._index[name] = values
         setattr(self, name, fresh(values, self.device))
 
-    def exact(self, name: str) -> Array:
-        """The float64 array behind a constant."""
-        return self._exact[name]
-
     def widen(self, wide: bool) -> None:
         """Hold the constants of this module and of those inside it in float64, whatever the layer's dtype, or not."""
         for module in self.modules():
             if isinstance(module, Constants):
                 module.wide = wide
-                for name in module._exact:
+                for name in module.exact:
                     setattr(module, name, module._made(name))
 
     def _made(self, name: str) -> Tensor:
-        return fresh(self._exact[name], self.device, torch.float64 if self.wide else self.dtype)
+        return fresh(self.exact[name], self.device, torch.float64 if self.wide else self.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         like = fn(torch.zeros((), dtype=self.dtype, device=self.device))
@@ -88,7 +84,7 @@ class Constants(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device, self.dtype = like.device, like.dtype
         if changed:  # also from the meta device, where there was nothing to move
-            for name in self._exact:
+            for name in self.exact:
                 setattr(self, name, self._made(name))
             for name, values in self._index.items():
                 setattr(self, name, fresh(values, self.device))
@@ -96,16 +92,16 @@ class Constants(nn.Module):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name in self._exact:
+        for name in self.exact:
             if prefix + name in destination:
-                destination[prefix + name] = fresh(self._exact[name], self.device, torch.float64)
+                destination[prefix + name] = fresh(self.exact[name], self.device, torch.float64)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Compare a checkpoint's geometry with what the set gave, and keep the latter."""
-        saved = {prefix + name: name for name in self._exact if prefix + name in state_dict}
+        saved = {prefix + name: name for name in self.exact if prefix + name in state_dict}
         errors: list[str] = args[-1]
         for key, name in saved.items():
-            if not _agree(state_dict[key], self._exact[name]):
+            if not _agree(state_dict[key], self.exact[name]):
                 errors.append(
                     f"{key} is not what this version of rayhull derives from the set, so the weights beside it mean "
                     "other points: load it with the options and the version that it was saved with."

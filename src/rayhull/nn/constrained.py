@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.maps.coefficients import NonNegative, Weights
-from rayhull.nn.base_point import refuse_swapped
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto
 
@@ -69,7 +68,7 @@ class Constrained(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        refuse_swapped(in_features, P)
+        _refuse_swapped(in_features, P)
         into = MapInto(
             P,
             method=method,
@@ -93,8 +92,8 @@ class Constrained(nn.Module):
         if in_features < 1:
             raise ValueError(f"in_features must be at least 1, got {in_features}.")
         self.in_features, self.map = in_features, into
-        self.batch_norm = nn.BatchNorm1d(in_features, **into.factory._asdict()) if batch_norm else None
-        self.linear = nn.Linear(in_features, into.coefficients, **into.factory._asdict())
+        self.batch_norm = nn.BatchNorm1d(in_features, device=into.device, dtype=into.dtype) if batch_norm else None
+        self.linear = nn.Linear(in_features, into.coefficients, device=into.device, dtype=into.dtype)
         self.reset_parameters()
 
     @classmethod
@@ -231,6 +230,16 @@ class Constrained(nn.Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def _refuse_swapped(in_features: object, P: object) -> None:
+    """Refuse arguments of a layer in the wrong order, or of the wrong kind."""
+    from rayhull.sets.polyhedron import Polyhedron
+
+    if isinstance(in_features, Polyhedron):
+        raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
+    if isinstance(in_features, bool) or not isinstance(in_features, int):
+        raise TypeError(f"in_features must be an integer, got {in_features!r}.")
 
 
 def constrain(model: Model, name: str, P: Polyhedron, *, method: str = "auto", strict: bool = False) -> Model:

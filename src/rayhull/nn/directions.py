@@ -19,11 +19,10 @@ from torch import Tensor
 
 from rayhull.maps.approach import approach, clamped, momenta, step_size
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, without, without_carefully
-from rayhull.nn.base_point import View, near_one, seen_from_inside, within
+from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
-from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -67,11 +66,6 @@ def level_of_caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
         level, frame = level + 1, frame.f_back
     return level + 1
-
-
-def inside(P: Polyhedron, options: Options) -> View:
-    """The block seen from the user's base point, or from one in the scale of the data."""
-    return seen_from_inside(P, base_point(P, options.scale) if options.base is None else options.base)
 
 
 class Direction(Constants):
@@ -134,11 +128,11 @@ class Free(Direction):
         return self.without(u, self.equal) if self.has_equalities else u
 
     def tail_fields(self) -> Fields:
-        hull = {"hull": self.exact("equal")} if self.has_equalities else {}
+        hull = {"hull": self.exact["equal"]} if self.has_equalities else {}
         return {"linear": "copy", "columns": self.coefficients} | hull
 
     def fold(self) -> tuple[Array, Direction]:
-        equal = self.exact("equal")
+        equal = self.exact["equal"]
         plain = Free(equal[:, :0], self.factory)
         plain.on_hull = not self.has_equalities  # the Linear rounds what it multiplies
         return np.eye(len(equal)) - equal @ equal.T, self._like(plain)
@@ -177,14 +171,14 @@ class Round(Direction):
         return c * self.matrix if self.diagonal else c @ self.matrix
 
     def coefficients_of(self, y: Tensor) -> Tensor:
-        return undone(y, self.exact("matrix"))
+        return undone(y, self.exact["matrix"])
 
     def tail_fields(self) -> Fields:
         kind = "diagonal" if self.diagonal else "matrix"
-        return self.onto_hull.tail_fields() | {"linear": kind, "matrix": self.exact("matrix")}
+        return self.onto_hull.tail_fields() | {"linear": kind, "matrix": self.exact["matrix"]}
 
     def fold(self) -> tuple[Array, Direction]:
-        matrix = self.exact("matrix")
+        matrix = self.exact["matrix"]
         return np.diag(matrix) if self.diagonal else matrix, self.onto_hull
 
 
@@ -229,7 +223,7 @@ class Clamp(Step):
         return clamped(y, *self.bounds(base, sides))
 
     def tail_fields(self, base: Array) -> Fields:
-        return {"step": "clamp", "low": self.exact("lower") - base, "high": self.exact("upper") - base}
+        return {"step": "clamp", "low": self.exact["lower"] - base, "high": self.exact["upper"] - base}
 
 
 class DualSteps(Step):
@@ -300,12 +294,12 @@ class DualSteps(Step):
 
     def tail_fields(self, base: Array) -> Fields:
         fields = {} if self.clamp is None else self.clamp.tail_fields(base)
-        fields |= {"equal": self.exact("equal")} if self.equalities else {}
-        rows, back = self.exact("rows"), self.exact("back")
+        fields |= {"equal": self.exact["equal"]} if self.equalities else {}
+        rows, back = self.exact["rows"], self.exact["back"]
         if not self.steps or not len(rows):
             return fields
         fields |= {"step": "gram" if self.clamp is None else "points", "steps": self.steps, "step_rows": len(rows)}
-        fields |= {"step_matrix": rows, "back": back if self.clamp is None else rows, "seen": self.exact("seen")}
+        fields |= {"step_matrix": rows, "back": back if self.clamp is None else rows, "seen": self.exact["seen"]}
         fields |= {"equalities": self.equalities, "length": self.step, "momenta": np.array(momenta(self.steps))}
         return fields | ({"turn": np.eye(len(rows)) - self.step * (back @ rows.T)} if self.clamp is None else {})
 

@@ -69,7 +69,7 @@ class Simplicial(Direction):
         return into_simplicial_cone(u, self.rows, self.rays, self.nonnegative)
 
     def tail_fields(self) -> Fields | None:
-        return _with_rays(self.onto_hull.tail_fields(), self.exact("rays"), self.nonnegative, self.exact("rows"))
+        return _with_rays(self.onto_hull.tail_fields(), self.exact["rays"], self.nonnegative, self.exact["rows"])
 
     def fold(self) -> tuple[Array, Direction]:
         """Only the step onto the affine hull: A u has to come from the rounded u, or cancellation breaks the rows."""
@@ -100,8 +100,8 @@ class Slacks(Simplicial):
         return into_simplicial_cone(u, self.rows, self.rays, self._slacks)
 
     def tail_fields(self) -> Fields | None:
-        scaled = {"linear": "diagonal", "matrix": np.full(self.coefficients, self.scale), "slacks": self.exact("slack")}
-        fields = _with_rays(self.onto_hull.tail_fields(), self.exact("rays"), torch.relu, self.exact("rows"))
+        scaled = {"linear": "diagonal", "matrix": np.full(self.coefficients, self.scale), "slacks": self.exact["slack"]}
+        fields = _with_rays(self.onto_hull.tail_fields(), self.exact["rays"], torch.relu, self.exact["rows"])
         return None if fields is None else fields | scaled | {"function": "share"}
 
 
@@ -147,15 +147,15 @@ class LinesAndRays(Direction):
     def tail_fields(self) -> Fields | None:
         fields: Fields = {"columns": self.along_lines}
         if self.along_lines:
-            lines = self.exact("lines")
+            lines = self.exact["lines"]
             fields |= {"linear": "matrix", "matrix": lines} if self.by_basis else {"linear": "without", "matrix": lines}
             fields["rank"] = 0 if self.by_basis else lines.shape[1]
-        return _with_rays(fields, self.exact("rays"), self.nonnegative)
+        return _with_rays(fields, self.exact["rays"], self.nonnegative)
 
     def fold(self) -> tuple[Array, Direction]:
         if not self.along_lines:
             return super().fold()
-        lines = self.exact("lines")
+        lines = self.exact["lines"]
         onto_lines = lines.T if self.by_basis else np.eye(self.along_lines) - lines @ lines.T
         return scipy.linalg.block_diag(onto_lines, np.eye(len(self.rays))), self._like(FoldedLinesAndRays(self))
 
@@ -167,7 +167,7 @@ class FoldedLinesAndRays(Direction):
 
     def __init__(self, whole: LinesAndRays) -> None:
         super().__init__(whole.factory)
-        rays = whole.exact("rays")
+        rays = whole.exact["rays"]
         self.nonnegative, self.size = whole.nonnegative, rays.shape[1]
         self.coefficients = self.size + len(rays)
         self.constant("rays", rays)
@@ -176,7 +176,7 @@ class FoldedLinesAndRays(Direction):
         return c[..., : self.size] + along_rays(c[..., self.size :], self.rays, self.nonnegative)
 
     def tail_fields(self) -> Fields | None:
-        return _with_rays({"linear": "copy", "columns": self.size}, self.exact("rays"), self.nonnegative)
+        return _with_rays({"linear": "copy", "columns": self.size}, self.exact["rays"], self.nonnegative)
 
 
 class Vertices(Direction):
@@ -199,7 +199,7 @@ class Vertices(Direction):
     def tail_fields(self) -> Fields | None:
         if self.beyond is not None or self.weights is not softmax:
             return None
-        vertices = self.exact("vertices")
+        vertices = self.exact["vertices"]
         return {"conic": "own", "function": "softmax", "rays": vertices, "rays_count": len(vertices)}
 
 

@@ -14,7 +14,7 @@ from rayhull.errors import EmptySetError
 from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import tail
-from rayhull.nn.base_point import base_of_kind, flat_base, need_set
+from rayhull.nn.base_point import base_of_each
 from rayhull.nn.blocks import BlockMap, Blocks, Blockwise, ToEventOrder
 from rayhull.nn.choice import choose
 from rayhull.nn.closing import How, NoSlackError
@@ -94,23 +94,24 @@ class MapInto(Blockwise):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(Factory(device, dtype))
-        need_set(P)
+        factory = Factory(device, dtype)
+        super().__init__(factory)
+        _need_set(P)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
         self.varies, self.infeasible = varies, infeasible
         self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
         self.rule = None if varies is None else base_rule_or_none(P, varies)
-        self.following, self._strict = None, False
+        self.following = None
         self._why = "its sides come with the sample" if varies is not None and method == "auto" else ""
         method = "shrink" if self._why else method
-        chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, self.factory)
-        kinds, base = P.mirrored_groups, flat_base(P, base)
-        options = [replace(chosen, base=None if base is None else base_of_kind(base, kind)) for kind in kinds]
+        chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, factory)
+        kinds = P.mirrored_groups
+        bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
         self.parts = Blocks(
-            BlockMap(P, kind, self._choose(kind.polyhedron, own), self.factory)
-            for kind, own in zip(kinds, options, strict=True)
+            BlockMap(P, kind, self._choose(kind.polyhedron, replace(chosen, base=own)), factory)
+            for kind, own in zip(kinds, bases, strict=True)
         )
-        self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, self.factory)
+        self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, factory)
         self.renew()
         self.strict = strict
 
@@ -121,20 +122,18 @@ class MapInto(Blockwise):
     @property
     def strict(self) -> bool:
         """Whether what comes out is inside in rational arithmetic."""
-        return self._strict
+        return self.parts.strict
 
     @strict.setter
     def strict(self, on: bool) -> None:
-        if on == self._strict:
-            return
-        self.parts.close(on)
-        self._strict = on
-        self.widen(on)
-        self.renew()
+        if on != self.parts.strict:
+            self.parts.close(on)
+            self.widen(on)
+            self.renew()
 
     def renew(self) -> None:
         """After a change of the blocks: what is worked out from them is worked out anew."""
-        self.coefficients = sum(part.coefficients for part in self.blocks())
+        self.coefficients = self.parts.coefficients
         self.programs: dict[tuple[torch.dtype, bool, bool], tail.Packed | None] = {}
 
     def forward(
@@ -235,13 +234,13 @@ class MapInto(Blockwise):
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
-        lines += [f"  {part.describe()}" for part in self.blocks()]
+        lines += [f"  {part.describe()}" for part in self.parts]
         if self.varies is not None:
             where = "a phase 1 for each call" if self.rule is None else f"an affine rule (slack >= {self._least():.2g})"
             names = ", ".join(self.varies)
             steps = f"{self.steps_of_sample} dual steps, then " if self.steps_of_sample else ""
             lines.append(f"  {names} of the sample: {steps}a shrink, from base points by {where}")
-        if not self.shrinking and any(part.closing.shrinks for part in self.blocks()):
+        if not self.shrinking and any(part.closing.shrinks for part in self.parts):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:
             lines.append("  strict: every inequality and bound holds in rational arithmetic")
@@ -253,11 +252,23 @@ class MapInto(Blockwise):
         return float(slack[slack > 0].min(initial=np.inf))
 
     def extra_repr(self) -> str:
-        methods = ", ".join(dict.fromkeys(part.method for part in self.blocks()))
+        methods = ", ".join(dict.fromkeys(part.method for part in self.parts))
         return f"{self.coefficients} coefficients → {self.polyhedron}, by {methods}{', strict' if self.strict else ''}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _need_set(P: object) -> None:
+    """Refuse what is not a set, with what to write instead."""
+    from rayhull.sets.polyhedron import Polyhedron
+
+    if isinstance(P, Polyhedron):
+        return
+    if isinstance(P, tuple | list) and len(P) == 2:
+        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
+    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
+    raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")
 
 
 def _grid(reach: float, lines: int = 17, steps: int = 201) -> Tensor:

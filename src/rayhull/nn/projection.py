@@ -192,4 +192,4 @@ class NearestPoint(Direction):
         return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
 
     def coefficients_of(self, y: Tensor) -> Tensor:
-        return undone(y - self.base, self.exact("matrix"))
+        return undone(y - self.base, self.exact["matrix"])

@@ -88,7 +88,7 @@ class Strict(Closing):
         return self.numbers[DTYPES.index(dtype)].unbind()
 
     def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return {"clean": self.exact("equal"), "origin": self.exact("hull")} if self.has_equalities else {}
+        return {"clean": self.exact["equal"], "origin": self.exact["hull"]} if self.has_equalities else {}
 
 
 def short(dtype: torch.dtype) -> str:
@@ -315,7 +315,7 @@ class StrictPull(Finishing):
 
     def tail_fields(self, dtype: torch.dtype) -> Fields:
         own: Fields = {"finish": "pull", "finish_numbers": self.numbers_of(dtype)}
-        own |= {"moving": self.moving, "apex": self.conic, "from": self.exact("start"), "along": self.exact("along")}
+        own |= {"moving": self.moving, "apex": self.conic, "from": self.exact["start"], "along": self.exact["along"]}
         for name, gauge in (("loose", self.loose), ("tight", self.tight)):
             own |= {} if gauge is None else gauge.tail_fields(name)
         return super().tail_fields(dtype) | own

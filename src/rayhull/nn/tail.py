@@ -64,13 +64,14 @@ class Packed(NamedTuple):
 
     layout: Tensor  # int64
     numbers: Tensor  # float64
+    strict: bool
 
 
 def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
     """The layer's constants for coefficients of a dtype, or None where the operator does not serve."""
     if not (operators.available() and into.shrinking and not into.smooth and into.blocks_are_independent):
         return None
-    fields = [_block_fields(part, dtype) for part in into.blocks()]
+    fields = [_block_fields(part, dtype) for part in into.parts]
     if any(own is None for own in fields):
         return None
     packed = _Writer(into, [own for own in fields if own is not None])
@@ -79,7 +80,7 @@ def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
 
 def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
     """The fields of a block's direction, step and closing together."""
-    base = part.base_point.exact("point")
+    base = part.base_point.exact["point"]
     found = [part.direction.tail_fields(), part.closing.tail_fields(dtype)]
     found += [step.tail_fields(base) for step in part.approach]  # type: ignore[operator]
     if len(part.approach) > 1 or any(own is None for own in found):
@@ -92,7 +93,7 @@ def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
     if not part.base_point.at_zero:
         fields["base"] = base
     if part.mirrored:
-        fields["signs"] = part.exact("sign")
+        fields["signs"] = part.exact["sign"]
     return fields
 
 
@@ -130,13 +131,14 @@ class _Writer:
 
     def program(self) -> Packed:
         P, order = self.into.polyhedron, self.into.to_event_order.order
-        head = [len(self.rows), self.coefficients, P.dim, int(self.into.strict), len(P.shape), *P.shape]
+        head = [len(self.rows), self.coefficients, P.dim, int(self.into.parts.strict), len(P.shape), *P.shape]
         place, column = len(head) + len(self.rows) * len(FIELDS), FIELDS.index("places")
         for row in self.rows:
             row[column] = place
             place += row[FIELDS.index("count")] * row[FIELDS.index("size")]
         layout = torch.tensor([*head, *(number for row in self.rows for number in row), *order.tolist()])
-        return Packed(layout, torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)])))
+        numbers = torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)]))
+        return Packed(layout, numbers, self.into.parts.strict)
 
 
 class Tail(torch.autograd.Function):
@@ -146,13 +148,14 @@ class Tail(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> Tensor:
         ctx.save_for_backward(c)
         ctx.origin, ctx.packed, ctx.into = origin, packed, into
-        return operators.layer_tail(c, origin, *packed)
+        return operators.layer_tail(c, origin, packed.layout, packed.numbers)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (c,) = ctx.saved_tensors
+        layout, numbers, _ = ctx.packed
         if not torch.is_grad_enabled():
-            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, *ctx.packed), None, None, None
+            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, layout, numbers), None, None, None
         x = ctx.into.in_tensor_operations(c, ctx.origin)  # create_graph=True
         (gradient,) = torch.autograd.grad(x, c, g, create_graph=True)
         return gradient, None, None, None
@@ -163,7 +166,7 @@ def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
     key = (dtype, into.shrinking, into.smooth)
     if key in into.programs:
         return into.programs[key]
-    if into.strict:
+    if into.parts.strict:
         into.parts.check(dtype)
     return into.programs.setdefault(key, pack(into, dtype))
 
@@ -190,9 +193,10 @@ def is_plain(c: Tensor) -> bool:
 
 def run(into: MapInto, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Points of the set by the operator, which serves."""
-    packed, origin = program(into, c.dtype), origin if into.strict else ()
+    packed = program(into, c.dtype)
     assert packed is not None
+    origin = origin if packed.strict else ()
     if c.requires_grad and torch.is_grad_enabled():
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x
-    return operators.layer_tail(c, origin, *packed)
+    return operators.layer_tail(c, origin, packed.layout, packed.numbers)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.core import operators
-from rayhull.projection.problem import Places, Problem, Solver
+from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Order
@@ -30,6 +30,66 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
 }
 NAMES = (*SOLVERS, *EXTERNAL)
 MOST = 8  # plans kept for one set
+
+
+class Places:
+    """Where the blocks of one kind stand in the samples: coordinate j of block k is ``scale[k, j]`` x[``index[k, j]``].
+
+    The scale is √w for weights w, negative where the block is the mirror image of its kind.
+    """
+
+    def __init__(self, index: Array, scale: Array | None, device: torch.device) -> None:
+        self.count = len(index)
+        self.width = index.size
+        self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
+        self.flat = self.index.reshape(-1).long()
+        self.scale = None if scale is None else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
+        self.mirrored = None
+        if scale is not None and (scale < 0).any():
+            self.mirrored = torch.as_tensor(scale < 0, device=device)
+        self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
+
+    def read(self, x: Tensor) -> Tensor:
+        """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
+        return self._scaled(self._gathered(x))
+
+    def write(self, z: Tensor, out: Tensor) -> None:
+        """Points (N, d) to their places in (n, D)."""
+        self._scatter(z if self.scale is None else (self._by_block(z) / self.scale).reshape(z.shape), out)
+
+    def read_gradient(self, g: Tensor) -> Tensor:
+        """Gradients by the blocks' coordinates from those by the samples': they scale inversely. As ``read``."""
+        v = self._gathered(g)
+        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+
+    def write_gradient(self, g: Tensor, out: Tensor) -> None:
+        """Gradients by the samples' coordinates. As ``write``."""
+        self._scatter(self._scaled(g), out)
+
+    def pick(self, v: Tensor, image: Tensor) -> Tensor:
+        """``image`` where a block is a mirror image, else ``v``. Shape: (1 or N, d) each."""
+        if self.mirrored is None:
+            return v
+        picked = torch.where(self.mirrored, self._by_block(image), self._by_block(v))
+        return picked.reshape(-1, v.shape[1])
+
+    def _gathered(self, x: Tensor) -> Tensor:
+        if not (self.whole and x.shape[1] == self.width):
+            x = x.index_select(1, self.flat).reshape(x.shape[0] * self.count, -1)
+        return x.to(torch.float64)
+
+    def _scatter(self, v: Tensor, out: Tensor) -> None:
+        if self.whole and out.shape[1] == self.width:
+            out.copy_(v)
+        else:
+            out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
+
+    def _scaled(self, v: Tensor) -> Tensor:
+        return v if self.scale is None else (self._by_block(v) * self.scale).reshape(v.shape)
+
+    def _by_block(self, v: Tensor) -> Tensor:
+        """(N, d) → (n, count, d); one row for all stays one."""
+        return v[None] if len(v) == 1 and self.count > 1 else v.reshape(-1, self.count, v.shape[1])
 
 
 class Block:
@@ -170,11 +230,19 @@ def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> P
 
 def _block(P: Polyhedron, group: BlockGroup, members: Array, w: Array | None, solver: str, on_host: bool) -> Block:
     form = StandardForm.of(group.polyhedron, w, compiled=on_host)
-    chosen = next(kind for kind in SOLVERS[solver] if kind.fits(form))(form)
+    chosen = _solver(form, solver)
     m, k = form.m, form.matrix.count - form.m
     rows = P.layout.inequalities[group.rows[members, :m]]
     rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
     return Block(form, chosen, group.index[members], group.sign[members], rows, rows_eq)
+
+
+def _solver(form: StandardForm, name: str) -> Solver:
+    """The first that fits; the last one fits everything."""
+    for kind in SOLVERS[name][:-1]:
+        if kind.fits(form):
+            return kind(form)
+    return SOLVERS[name][-1](form)
 
 
 def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array | None]]:

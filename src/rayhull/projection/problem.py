@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,70 +19,13 @@ from torch import Tensor
 from rayhull.projection.standard_form import LinearMap, StandardForm
 from rayhull.sets.rows import Array
 
+if TYPE_CHECKING:
+    from rayhull.projection.plan import Places
+
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2  # status of a sample
 TOLERANCE = 1e-10  # a residual up to this is an answer; most are near 1e-15
 ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point
 FLOOR = 1e-280  # instead of 0 in a denominator; times ROUNDING it is still a normal number
-
-
-class Places:
-    """Where the blocks of one kind stand in the samples: coordinate j of block k is ``scale[k, j]`` x[``index[k, j]``].
-
-    The scale is √w for weights w, negative where the block is the mirror image of its kind.
-    """
-
-    def __init__(self, index: Array, scale: Array | None, device: torch.device) -> None:
-        self.count = len(index)
-        self.width = index.size
-        self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
-        self.flat = self.index.reshape(-1).long()
-        self.scale = None if scale is None else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
-        self.mirrored = None
-        if scale is not None and (scale < 0).any():
-            self.mirrored = torch.as_tensor(scale < 0, device=device)
-        self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
-
-    def read(self, x: Tensor) -> Tensor:
-        """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
-        return self._scaled(self._gathered(x))
-
-    def write(self, z: Tensor, out: Tensor) -> None:
-        """Points (N, d) to their places in (n, D)."""
-        self._scatter(z if self.scale is None else (self._by_block(z) / self.scale).reshape(z.shape), out)
-
-    def read_gradient(self, g: Tensor) -> Tensor:
-        """Gradients by the blocks' coordinates from those by the samples': they scale inversely. As ``read``."""
-        v = self._gathered(g)
-        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
-
-    def write_gradient(self, g: Tensor, out: Tensor) -> None:
-        """Gradients by the samples' coordinates. As ``write``."""
-        self._scatter(self._scaled(g), out)
-
-    def pick(self, v: Tensor, image: Tensor) -> Tensor:
-        """``image`` where a block is a mirror image, else ``v``. Shape: (1 or N, d) each."""
-        if self.mirrored is None:
-            return v
-        picked = torch.where(self.mirrored, self._by_block(image), self._by_block(v))
-        return picked.reshape(-1, v.shape[1])
-
-    def _gathered(self, x: Tensor) -> Tensor:
-        if not (self.whole and x.shape[1] == self.width):
-            x = x.index_select(1, self.flat).reshape(x.shape[0] * self.count, -1)
-        return x.to(torch.float64)
-
-    def _scatter(self, v: Tensor, out: Tensor) -> None:
-        if self.whole and out.shape[1] == self.width:
-            out.copy_(v)
-        else:
-            out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
-
-    def _scaled(self, v: Tensor) -> Tensor:
-        return v if self.scale is None else (self._by_block(v) * self.scale).reshape(v.shape)
-
-    def _by_block(self, v: Tensor) -> Tensor:
-        """(N, d) → (n, count, d); one row for all stays one."""
-        return v[None] if len(v) == 1 and self.count > 1 else v.reshape(-1, self.count, v.shape[1])
 
 
 @dataclass(eq=False)

@@ -58,7 +58,7 @@ class Projector:
         if self.is_dense or (given is not NONE and given.has_rows):
             dense, done = sample_rows.nearest(self.polyhedron, flat, given, self.weights, self.infeasible)
             return dense.reshape(x.shape), done
-        blocks = self.plan(x.device.type)
+        blocks = plan(self.polyhedron, self.weights, self.solver, x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
         if not _has_derivatives(flat, given):

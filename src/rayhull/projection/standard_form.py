@@ -227,7 +227,8 @@ class StandardForm:
         scale = 1.0 if root is None else root
         inequalities, equalities = P.inequalities.without_zeros(), P.equalities.without_zeros()
         stated, m = Rows.stack([inequalities, equalities]), len(inequalities)
-        unit, c, norms = _unit_rows(stated, root)
+        scaled = stated.matrix if root is None else sp.csr_array(stated.matrix @ sp.diags_array(1 / root))
+        unit, c, norms = unit_rows(scaled, stated.rhs)
         replaced = independent_equalities(equalities, scale) if stated is not inequalities else None
         if replaced is not None:
             basis, combination = replaced
@@ -262,12 +263,6 @@ class StandardForm:
             return None
         first = values[:, 0] > 0
         return np.where(first, ends[:, 0], ends[:, 1]), np.where(first, ends[:, 1], ends[:, 0])
-
-
-def _unit_rows(rows: Rows, root: Array | None) -> tuple[sp.csr_array, Array, Array]:
-    """Rows of unit length in scaled coordinates, right-hand sides, and their norms."""
-    scaled = rows.matrix if root is None else sp.csr_array(rows.matrix @ sp.diags_array(1 / root))
-    return unit_rows(scaled, rows.rhs)
 
 
 def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.core import operators
-from rayhull.projection.problem import EMPTY, UNSOLVED, Places, Problem, Solution, Solver, certified, mark_crossed
+from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton, generic
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.projection.plan import Places
 
 STEPS = 120
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
