@@ -24,9 +24,21 @@ from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, uncons
 from rayhull.nn.closed_forms import chain_of_slopes, one_row, order, order_or_slopes, partial_order, shift
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
-from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way, level_of_caller
+from rayhull.nn.directions import (
+    Choice,
+    Clamp,
+    Direction,
+    DualSteps,
+    Free,
+    Options,
+    Round,
+    Step,
+    Way,
+    level_of_caller,
+    undone,
+)
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
-from rayhull.nn.projection import NearestPoint
+from rayhull.nn.projection import Projection
 from rayhull.projection import project
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
@@ -34,6 +46,7 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
 POINTS, NOISE, SPREAD = 48, 0.1, 8.0
 FEWEST, NUMBERS = 12, 12_000  # points of a trial: fewer in many coordinates, which average over more numbers each
@@ -85,6 +98,49 @@ def approach(
     direction = Round(place.matrix, place.view.equal, options.factory)
     step: Step = DualSteps(P, place.view, steps, options.factory, place.matrix if round_metric else None)
     return Choice("approach", reason, direction, place.view, (step,))
+
+
+class NearestPoint(Direction):
+    """The nearest point of the block to x0 + M c, in round coordinates around the base point. NaN stays NaN.
+
+    Args:
+        base: x0 (n,).
+        matrix: M (n, n), or the diagonal (n,) of a diagonal one.
+    """
+
+    identity_inside = True
+    follows = frozenset({"b", "b_eq", "lower", "upper"})
+    base: Tensor
+    matrix: Tensor
+
+    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients, self.diagonal = P.dim, matrix.ndim == 1
+        self.nearest = Projection(P)
+        self.reach = FAR * max(1.0, float(np.abs(base).max()))
+        self.constant("base", base, persistent=True)
+        self.constant("matrix", matrix, persistent=True)
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        known = c.isfinite().all(-1, keepdim=True)
+        free = self.free(torch.where(known, c, torch.zeros_like(c)))
+        free = free if sides.given else self._in_reach(free)
+        x: Tensor = self.nearest(free, **{name: getattr(sides, name) for name in sides.given})
+        return torch.where(known, x, torch.full_like(x, torch.nan))
+
+    def _in_reach(self, x: Tensor) -> Tensor:
+        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
+
+        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
+        """
+        largest = x.abs().amax(-1, keepdim=True)
+        return torch.where(largest > self.reach, x / largest * self.reach, x)
+
+    def free(self, c: Tensor) -> Tensor:
+        return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return undone(y - self.base, self.exact["matrix"])
 
 
 def projection(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
+from rayhull.nn.choice import NearestPoint
 from rayhull.nn.map_into import MapInto
-from rayhull.nn.projection import NearestPoint
 
 if TYPE_CHECKING:
     from rayhull.nn.constrained import Constrained

@@ -1,24 +1,18 @@
-"""The nearest point as a module, as the direction of a block, and as a last step that only evaluation takes."""
+"""The nearest point as a module, and as a last step that only evaluation takes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.nn.constants import Factory, OfSet
-from rayhull.nn.directions import Direction, undone
+from rayhull.nn.constants import OfSet
 from rayhull.projection.operator import nearest, packed, register
 from rayhull.projection.project import Projector
-from rayhull.projection.sides import Sides
-from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-
-FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
 
 class Projection(OfSet):
@@ -150,46 +144,3 @@ class ProjectedInEval(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         out: Tensor = self.model(*args, **kwargs)
         return out if self.training else self.projection(out)
-
-
-class NearestPoint(Direction):
-    """The nearest point of the block to x0 + M c, in round coordinates around the base point. NaN stays NaN.
-
-    Args:
-        base: x0 (n,).
-        matrix: M (n, n), or the diagonal (n,) of a diagonal one.
-    """
-
-    identity_inside = True
-    follows = frozenset({"b", "b_eq", "lower", "upper"})
-    base: Tensor
-    matrix: Tensor
-
-    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
-        super().__init__(factory)
-        self.coefficients, self.diagonal = P.dim, matrix.ndim == 1
-        self.nearest = Projection(P)
-        self.reach = FAR * max(1.0, float(np.abs(base).max()))
-        self.constant("base", base, persistent=True)
-        self.constant("matrix", matrix, persistent=True)
-
-    def forward(self, c: Tensor, sides: Sides) -> Tensor:
-        known = c.isfinite().all(-1, keepdim=True)
-        free = self.free(torch.where(known, c, torch.zeros_like(c)))
-        free = free if sides.given else self._in_reach(free)
-        x: Tensor = self.nearest(free, **{name: getattr(sides, name) for name in sides.given})
-        return torch.where(known, x, torch.full_like(x, torch.nan))
-
-    def _in_reach(self, x: Tensor) -> Tensor:
-        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
-
-        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
-        """
-        largest = x.abs().amax(-1, keepdim=True)
-        return torch.where(largest > self.reach, x / largest * self.reach, x)
-
-    def free(self, c: Tensor) -> Tensor:
-        return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
-
-    def coefficients_of(self, y: Tensor) -> Tensor:
-        return undone(y - self.base, self.exact["matrix"])
