@@ -86,6 +86,8 @@ class BlockMap(Constants):
     def __init__(self, whole: Polyhedron, blocks: BlockGroup, choice: Choice, factory: Factory) -> None:
         super().__init__(factory)
         self.polyhedron, self.view = blocks.polyhedron, choice.view
+        self.mirrored = bool((blocks.sign < 0).any())
+        self.fixed = _fixed_sides(self.polyhedron, self.view, self.mirrored)
         self.count, self.size = blocks.index.shape
         self.method, self.reason = choice.method, choice.reason
         self.direction = choice.direction
@@ -93,9 +95,7 @@ class BlockMap(Constants):
         self.base_point = BasePoint(np.zeros(self.size) if self.view is None else self.view.base, factory)
         self.closing: Closing = ordinary(self.polyhedron, self.view, factory)
         self.sides = BlockSides(whole, blocks, factory)
-        self.mirrored = bool((blocks.sign < 0).any())
         self.constant("sign", blocks.sign[:, None].astype(float))
-        self.fixed = _fixed_sides(self.polyhedron, self.view, self.mirrored)
 
     @property
     def coefficients(self) -> int:

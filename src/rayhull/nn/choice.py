@@ -21,7 +21,7 @@ from torch import Tensor
 from rayhull.errors import BudgetExceededError
 from rayhull.maps.coefficients import without
 from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
-from rayhull.nn.closed_forms import chain_of_slopes, one_row, order, order_or_slopes, partial_order, shift
+from rayhull.nn.closed_forms import asked_order, asked_shift, order, shift, slopes
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import (
@@ -153,16 +153,10 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     """The cheapest way that learns about as well as the nearest point."""
     if options.approach is not None:
         return approach(P, options)
-    if partial_order(P) is not None:
-        return order(P, options)
     if P.dim == 1 and P.is_bounded:
         return shrink(P, options, "an interval: a clamp")
-    way = _generated(P, options)
-    if way is not None:
-        return way
-    if one_row(P):
-        return shift(P, options)
-    return _measured(P, options) if chain_of_slopes(P) is None else order_or_slopes(P, options)
+    formula = order(P, options) or _generated(P, options) or shift(P, options) or slopes(P, options)
+    return formula or _measured(P, options)
 
 
 def _generated(P: Polyhedron, options: Options) -> Choice | None:
@@ -294,8 +288,8 @@ METHODS: dict[str, Way] = {
     "auto": auto,
     "rays": rays,
     "vertices": vertices,
-    "order": order_or_slopes,
-    "shift": shift,
+    "order": asked_order,
+    "shift": asked_shift,
     "shrink": shrink,
     "approach": approach,
     "projection": projection,

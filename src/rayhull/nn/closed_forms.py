@@ -163,10 +163,10 @@ class Shift(Direction):
     matrix: Tensor
 
     def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
+        equality = len(P.equality_rows) == 1
         super().__init__(factory)
-        self.coefficients = P.dim
-        self.equality = len(P.equality_rows) == 1
-        rows = P.equality_rows if self.equality else P.inequalities
+        self.coefficients, self.equality = P.dim, equality
+        rows = P.equality_rows if equality else P.inequalities
         for name, values in (
             ("row", rows.matrix.toarray()[0]),
             ("rhs", rows.rhs[0]),
@@ -219,14 +219,11 @@ def one_row(P: Polyhedron) -> bool:
     )
 
 
-def order(P: Polyhedron, options: Options) -> Choice:
-    """A chain by its own increments, another partial order between its majorant and minorant."""
+def order(P: Polyhedron, options: Options) -> Choice | None:
+    """A chain by its own increments, another partial order between its majorant and minorant; None for other rows."""
     found = partial_order(P)
     if found is None:
-        raise RayhullError(
-            "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for "
-            f"all of them, which is not what {P} states. Use method='auto'."
-        )
+        return None
     base = seen_from_inside(P, options.base, options.scale).base
     if found.path is not None:
         direction = Chain(found.path, found, base, options.scale, options.factory)
@@ -235,13 +232,21 @@ def order(P: Polyhedron, options: Options) -> Choice:
     return Choice("order", reason, Order(found, base, options.scale, options.factory), None)
 
 
-def shift(P: Polyhedron, options: Options) -> Choice:
-    """One row and bounds: the nearest point in closed form."""
+def shift(P: Polyhedron, options: Options) -> Choice | None:
+    """One row and bounds: the nearest point in closed form; None for other rows."""
     if not one_row(P):
-        raise RayhullError(f"method='shift' needs one row and bounds, which is not what {P} states: use 'auto'.")
+        return None
     view = seen_from_inside(P, options.base, options.scale)
     matrix = coordinates_at(P, view, options.scale, diagonal=True)
     return Choice("shift", "one row and bounds: a clipped shift", Shift(P, view.base, matrix, options.factory), None)
+
+
+def asked_shift(P: Polyhedron, options: Options) -> Choice:
+    """The same, asked for by name."""
+    found = shift(P, options)
+    if found is None:
+        raise RayhullError(f"method='shift' needs one row and bounds, which is not what {P} states: use 'auto'.")
+    return found
 
 
 def chain_of_slopes(P: Polyhedron) -> PartialOrder | None:
@@ -306,12 +311,23 @@ class Slopes(Direction):
         return from_slopes(self.scale * c[..., :1], slopes) - self.base
 
 
-def order_or_slopes(P: Polyhedron, options: Options) -> Choice:
-    """A partial order of the coordinates, or a chain of slopes: by their increments, the shrink for rounding errors."""
+def slopes(P: Polyhedron, options: Options) -> Choice | None:
+    """A chain of slopes by its increments, the shrink for rounding errors; None for other rows."""
     found = chain_of_slopes(P)
     if found is None:
-        return order(P, options)
+        return None
     view = seen_from_inside(P, options.base, options.scale)
     direction = Slopes(found, view.base, options.scale, options.factory)
     reason = f"a chain of {P.dim - 1} slopes by its own increments, between {found.lower:.4g} and {found.upper:.4g}"
     return Choice("order", reason, direction, view)
+
+
+def asked_order(P: Polyhedron, options: Options) -> Choice:
+    """A partial order of the coordinates, or a chain of slopes, asked for by name."""
+    found = slopes(P, options) or order(P, options)
+    if found is None:
+        raise RayhullError(
+            "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for "
+            f"all of them, which is not what {P} states. Use method='auto'."
+        )
+    return found

@@ -94,9 +94,9 @@ class MapInto(Blockwise):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        _need_set(P)
         factory = Factory(device, dtype)
         super().__init__(factory)
-        _need_set(P)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
         self.varies, self.infeasible = varies, infeasible
         self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.plan import NAMES, Plan, plan
-from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides
+from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Info, Nearest, Projected, info, solve
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class Projector:
         _refuse_transforms(x)
         batch, flat = flat_points(self.polyhedron, x)
         given = flat_sides(self.polyhedron, sides, batch, flat)
+        followed = has_derivatives(flat, given)
         if not len(flat):
             return x.clone(), Projected(flat, ())
         if self.is_dense or (given is not NONE and given.has_rows):
@@ -61,7 +61,7 @@ class Projector:
         blocks = plan(self.polyhedron, self.weights, self.solver, x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
-        if not _has_derivatives(flat, given):
+        if not followed:
             done = solve(blocks, flat, given, self.infeasible, guess)
             return done.z.reshape(x.shape), done
         found: list[Projected] = []
@@ -168,13 +168,3 @@ def _checked_matrix(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if not symmetric or not np.isfinite(values).all() or np.linalg.eigvalsh(values)[0] <= 0:
         raise ValueError("a matrix of weights must be symmetric and positive definite.")
     return values
-
-
-def _has_derivatives(x: Tensor, sides: Sides) -> bool:
-    """Whether autograd follows one of them, backwards or forwards."""
-    if x.requires_grad or (sides is not NONE and any(v is not None and v.requires_grad for v in sides)):
-        return True
-    if forward_ad._current_level < 0:  # no forward derivative is under way
-        return False
-    tangents = (forward_ad.unpack_dual(v).tangent for v in (x, *sides) if v is not None)  # type: ignore[no-untyped-call]
-    return any(t is not None for t in tangents)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -159,3 +160,13 @@ def _looks_infinite(values: Tensor) -> bool:
 
 def _broadcasts(lead: tuple[int, ...], batch: tuple[int, ...]) -> bool:
     return len(lead) <= len(batch) and all(a in (1, b) for a, b in zip(lead[::-1], batch[::-1], strict=False))
+
+
+def has_derivatives(x: Tensor, sides: Sides) -> bool:
+    """Whether autograd follows one of them, backwards or forwards."""
+    if x.requires_grad or (sides is not NONE and any(v is not None and v.requires_grad for v in sides)):
+        return True
+    if forward_ad._current_level < 0:  # no forward derivative is under way
+        return False
+    tangents = (forward_ad.unpack_dual(v).tangent for v in (x, *sides) if v is not None)  # type: ignore[no-untyped-call]
+    return any(t is not None for t in tangents)
