@@ -64,7 +64,6 @@ class Packed(NamedTuple):
 
     layout: Tensor  # int64
     numbers: Tensor  # float64
-    strict: bool
 
 
 def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
@@ -137,8 +136,7 @@ class _Writer:
             row[column] = place
             place += row[FIELDS.index("count")] * row[FIELDS.index("size")]
         layout = torch.tensor([*head, *(number for row in self.rows for number in row), *order.tolist()])
-        numbers = torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)]))
-        return Packed(layout, numbers, self.into.parts.strict)
+        return Packed(layout, torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)])))
 
 
 class Tail(torch.autograd.Function):
@@ -148,14 +146,13 @@ class Tail(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> Tensor:
         ctx.save_for_backward(c)
         ctx.origin, ctx.packed, ctx.into = origin, packed, into
-        return operators.layer_tail(c, origin, packed.layout, packed.numbers)
+        return operators.layer_tail(c, origin, *packed)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (c,) = ctx.saved_tensors
-        layout, numbers, _ = ctx.packed
         if not torch.is_grad_enabled():
-            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, layout, numbers), None, None, None
+            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, *ctx.packed), None, None, None
         x = ctx.into.in_tensor_operations(c, ctx.origin)  # create_graph=True
         (gradient,) = torch.autograd.grad(x, c, g, create_graph=True)
         return gradient, None, None, None
@@ -193,10 +190,9 @@ def is_plain(c: Tensor) -> bool:
 
 def run(into: MapInto, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Points of the set by the operator, which serves."""
-    packed = program(into, c.dtype)
+    packed, origin = program(into, c.dtype), origin if into.parts.strict else ()
     assert packed is not None
-    origin = origin if packed.strict else ()
     if c.requires_grad and torch.is_grad_enabled():
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x
-    return operators.layer_tail(c, origin, packed.layout, packed.numbers)
+    return operators.layer_tail(c, origin, *packed)
