@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 import rayhull as rh
-from rayhull.conversion.engines import ENGINES
+from rayhull.conversion.double_description import ENGINES
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
 OURS, FLOAT_CDD = "rayhull", "cdd float"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.conversion.convert import prove_complete
+from rayhull.conversion.verification import prove_complete
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
 from tests.brute_force import vertices_and_rays
@@ -166,7 +166,7 @@ def test_the_full_proof_says_where_it_cannot_decide():
 
 @pytest.mark.parametrize("fault", ["not extreme", "outside", "a line"])
 def test_what_an_engine_says_is_verified(monkeypatch, fault):
-    from rayhull.conversion.engines import ENGINES
+    from rayhull.conversion.double_description import ENGINES
 
     P = feasible_cone(8, 3, 0)
 

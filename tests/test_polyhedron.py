@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint
 
 import rayhull as rh
-from rayhull.sets.blocks import block_groups, mirrored_groups
+from rayhull.sets.products import block_groups, mirrored_groups
 from tests.brute_force import homogeneous_rows
 from tests.zoo import ZOO
 

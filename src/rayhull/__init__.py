@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from rayhull.nn.projection import ProjectedInEval, Projection
     from rayhull.projection import project
     from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled, windows
-    from rayhull.sets.combining import along, intersection, product
-    from rayhull.sets.interchange import from_cvxpy
     from rayhull.sets.interior import scale_from
     from rayhull.sets.parsing import parse
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import along, intersection, product
     from rayhull.sets.ready_made import (
         box,
         checkerboard,
@@ -51,17 +50,16 @@ if TYPE_CHECKING:
         sum_to,
         unimodal,
     )
-    from rayhull.sets.rules import rules, variables
+    from rayhull.sets.rules import from_cvxpy, rules, variables
 
 _HOME = {
     "nn.projection": ["Projection", "ProjectedInEval"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
-    "sets.interchange": ["from_cvxpy"],
-    "sets.rules": ["rules", "variables"],
+    "sets.rules": ["from_cvxpy", "rules", "variables"],
     "sets.parsing": ["parse"],
     "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled", "windows"],
-    "sets.combining": ["along", "intersection", "product"],
+    "sets.products": ["along", "intersection", "product"],
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],

@@ -89,7 +89,7 @@ MUTANTS = [
         "a product of long integers is 0 when its last digit is",
     ),
     Mutant(
-        "conversion/convert.py",
+        "conversion/verification.py",
         "    if top > c + 1e-6 * (typical_size(P) + abs(c)):",
         "    if False:",
         CONVERSION,
@@ -145,7 +145,7 @@ MUTANTS = [
         "a vertex that is far away is taken for a ray",
     ),
     Mutant(
-        "conversion/engines.py",
+        "conversion/double_description.py",
         "rounded=False",
         "rounded=True",
         CONVERSION,
@@ -166,7 +166,7 @@ MUTANTS = [
         "an equality that a prime hides is dropped",
     ),
     Mutant(
-        "conversion/convert.py",
+        "conversion/verification.py",
         "(Q.equality_rows, equal, (1, -1))",
         "(Q.equality_rows, equal | unequal, (1, -1))",
         CONVERSION,

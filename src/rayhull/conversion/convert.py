@@ -12,19 +12,18 @@ import numpy as np
 from rayhull.conversion import cache as ray_cache
 from rayhull.conversion.block import block_generators
 from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, progress_bar
-from rayhull.conversion.engines import check_engine, find_rays
+from rayhull.conversion.double_description import check_engine, find_rays
 from rayhull.conversion.generators import ExactGenerators, Generators, hull, polar, unit_of
-from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact.numbers import primitive, sort_rows
-from rayhull.sets.linear_programs import maximum, typical_size
-from rayhull.sets.rows import Array, Rows
+from rayhull.conversion.verification import prove_complete
+from rayhull.errors import BudgetExceededError
+from rayhull.exact.numbers import sort_rows
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 EitherGenerators = Generators | ExactGenerators  # of a block: floats, or integers alone
-SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 
 
 def convert(
@@ -177,50 +176,3 @@ def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
 
 def _short(count: int) -> str:
     return str(count) if count < 10**9 else f"about 10^{math.log10(count):.0f}"
-
-
-def prove_complete(P: Polyhedron, Q: Polyhedron) -> None:
-    """Raise unless every inequality of Q, the hull of the generators, holds on P.
-
-    The generators are known to lie in P; so with this P and their hull are the same set. A row that P states holds, any
-    other is checked by a linear program.
-    """
-    equal, unequal = (set(_listed(rows)) if Q.is_exact else set() for rows in (P.equality_rows, P.rows))
-    equal |= {tuple(-v for v in row) for row in equal}
-    for rows, stated, signs in ((Q.rows, equal | unequal, (1,)), (Q.equality_rows, equal, (1, -1))):
-        for i, numbers in enumerate(_listed(rows)):
-            if numbers not in stated:
-                for sign in signs:
-                    _prove_row(P, sign * rows.matrix[[i]].toarray().ravel(), sign * rows.rhs[i])
-
-
-def _listed(rows: Rows) -> list[tuple[int, ...]]:
-    """Each row (a, c) as a primitive integer vector."""
-    A, b = rows.dense_integers()
-    return [tuple(row) for row in primitive(np.concatenate([A, b[:, None]], axis=1)).tolist()]
-
-
-def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
-    """a·x <= c on P, up to the solver's tolerance."""
-    _refuse_wide_rows(P)
-    size = float(np.abs(a).max())
-    a, c = a / size, c / size
-    top = maximum(P, a)
-    if top > c + 1e-6 * (typical_size(P) + abs(c)):
-        raise UnverifiedError(
-            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
-            "Give the rows as integers or fractions, or use another engine."
-        )
-
-
-def _refuse_wide_rows(P: Polyhedron) -> None:
-    """Linear programs are solved in floats, where an entry much smaller than others of its row does not count."""
-    for rows in (P.rows, P.equality_rows):
-        size = np.abs(rows.matrix.data)
-        largest = np.zeros(len(rows))
-        np.maximum.at(largest, rows.row_of_entry, size)
-        if (size < SMALLEST_ENTRY * largest[rows.row_of_entry]).any():
-            raise UnverifiedError(
-                'verify="full" cannot decide this set: entries of a row differ by a factor of more than 1e9, which is '
-                "too much for its linear programs. The generators themselves were verified; use verify=True."
-            )

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.numbers import common_denominator, directions_to_float, primitive, product, rationals, times
-from rayhull.sets.equalities import affine_hull
+from rayhull.sets.interior import affine_hull
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
 from rayhull.sets.rows import Array

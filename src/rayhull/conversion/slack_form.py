@@ -33,7 +33,7 @@ from rayhull.exact.numbers import (
     sort_rows,
     times,
 )
-from rayhull.sets.blocks import tied_columns
+from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

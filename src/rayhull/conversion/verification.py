@@ -1,12 +1,13 @@
-"""Every answer is checked from the rows themselves: rays feasible, extreme, none twice; none missing along edges.
+"""Every answer is checked from the rows themselves: rays feasible, extreme, none twice; none missing.
 
 A ray is extreme if its tight rows have rank k - 1. That is proved modulo a prime, where a rank can only drop; a ray
-that seems to fail is decided in exact arithmetic. Floats are recomputed from their tight rows on the way.
+that seems to fail is decided in exact arithmetic. Floats are recomputed from their tight rows on the way. What is
+missing shows along edges; the list is proved complete by the inequalities of its hull, which must hold on the set.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,17 @@ from rayhull.core.reference import floats
 from rayhull.core.reference.adjacency import Words, packed
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import independent_rows
+from rayhull.exact.numbers import Array, primitive
+from rayhull.sets.linear_programs import maximum, typical_size
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.rows import Rows
 
 PRIME = 2147483629  # the largest below 2^31 - 1 but one: products of two residues fit 62 bits
 CHUNK = 1_000_000  # entries of a product, or of a batch of matrices, at a time
 CACHED = 100_000  # entries of the matrices eliminated at a time in floats
+SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple
 
 
@@ -203,3 +211,53 @@ def _supersets(wanted: Words, sets: Words) -> NDArray[np.int64]:
 
 def _incomplete(what: str) -> UnverifiedError:
     return UnverifiedError(f"The rays do not fit together ({what}). {floats.ADVICE}")
+
+
+# -- the whole list: no generator of the set is missing ----------------------------------------------------------------
+
+
+def prove_complete(P: Polyhedron, Q: Polyhedron) -> None:
+    """Raise unless every inequality of Q, the hull of the generators, holds on P.
+
+    The generators are known to lie in P; so with this P and their hull are the same set. A row that P states holds, any
+    other is checked by a linear program.
+    """
+    equal, unequal = (set(_listed(rows)) if Q.is_exact else set() for rows in (P.equality_rows, P.rows))
+    equal |= {tuple(-v for v in row) for row in equal}
+    for rows, stated, signs in ((Q.rows, equal | unequal, (1,)), (Q.equality_rows, equal, (1, -1))):
+        for i, numbers in enumerate(_listed(rows)):
+            if numbers not in stated:
+                for sign in signs:
+                    _prove_row(P, sign * rows.matrix[[i]].toarray().ravel(), sign * rows.rhs[i])
+
+
+def _listed(rows: Rows) -> list[tuple[int, ...]]:
+    """Each row (a, c) as a primitive integer vector."""
+    A, b = rows.dense_integers()
+    return [tuple(row) for row in primitive(np.concatenate([A, b[:, None]], axis=1)).tolist()]
+
+
+def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
+    """a·x <= c on P, up to the solver's tolerance."""
+    _refuse_wide_rows(P)
+    size = float(np.abs(a).max())
+    a, c = a / size, c / size
+    top = maximum(P, a)
+    if top > c + 1e-6 * (typical_size(P) + abs(c)):
+        raise UnverifiedError(
+            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
+            "Give the rows as integers or fractions, or use another engine."
+        )
+
+
+def _refuse_wide_rows(P: Polyhedron) -> None:
+    """Linear programs are solved in floats, where an entry much smaller than others of its row does not count."""
+    for rows in (P.rows, P.equality_rows):
+        size = np.abs(rows.matrix.data)
+        largest = np.zeros(len(rows))
+        np.maximum.at(largest, rows.row_of_entry, size)
+        if (size < SMALLEST_ENTRY * largest[rows.row_of_entry]).any():
+            raise UnverifiedError(
+                'verify="full" cannot decide this set: entries of a row differ by a factor of more than 1e9, which is '
+                "too much for its linear programs. The generators themselves were verified; use verify=True."
+            )

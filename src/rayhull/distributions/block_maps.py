@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from rayhull.maps.coefficients import round_coordinates
-from rayhull.sets.equalities import affine_hull
-from rayhull.sets.interior import base_point
+from rayhull.sets.interior import affine_hull, base_point
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
-    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows

@@ -18,7 +18,7 @@ from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.sets.blocks import BlockGroup
+    from rayhull.sets.products import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
 
 

@@ -19,8 +19,8 @@ from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 GENERIC: tuple[type[Solver], ...] = (ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {

@@ -1,4 +1,4 @@
-"""Arrays of affine expressions in named variables: what rules are written in.
+"""Arrays of affine expressions in named variables, and the rules that comparing them makes.
 
 An expression of n entries is kept as sparse rows: entry i is sum_k data[k] * column[k] + constant[i], k from starts[i]
 to starts[i + 1]. Each variable owns a range of column numbers, so that expressions meet without a common table.
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, reciprocals
 from rayhull.sets.reading import as_array
-from rayhull.sets.rule import Rule, affine_text
+from rayhull.sets.rows import affine_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +38,19 @@ class Variable:
         return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(place, self.shape))}]"
 
 
+@dataclass(eq=False)
 class Expression:
     """An array of affine expressions in variables; made by :func:`rayhull.variables` and arithmetic."""
 
     __array_ufunc__ = None  # so that array + expression asks the expression
     __hash__ = None  # type: ignore[assignment]  # == makes a rule
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        starts: Array,
-        columns: Array,
-        data: Array,
-        constant: Array,
-        variables: tuple[Variable, ...],
-    ) -> None:
-        self.shape, self.starts, self.columns, self.data = shape, starts, columns, data
-        self.constant, self.variables = constant, variables
+    shape: tuple[int, ...]
+    starts: Array
+    columns: Array
+    data: Array
+    constant: Array
+    variables: tuple[Variable, ...]
 
     # -- arrays ------------------------------------------------------------------------------------------------
 
@@ -122,11 +118,10 @@ class Expression:
 
     def diff(self, n: int = 1, axis: int = -1) -> Expression:
         """x[i+1] - x[i] along ``axis``, n times."""
-        places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
         for _ in range(n):
+            places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
             after, before = (self._take(np.moveaxis(p, -1, axis)) for p in (places[..., 1:], places[..., :-1]))
             self = after - before
-            places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
         return self
 
     # -- arithmetic --------------------------------------------------------------------------------------------
@@ -179,7 +174,7 @@ class Expression:
         raise TypeError(f"division by ({self.text(0)}) is not linear: divide by numbers only.")
 
     def __matmul__(self, other: Any) -> Expression:
-        return (self * expression(other)).sum(-1) if expression(other).ndim == 1 else _matrix_product(self, other)
+        return _matrix_product(self, other)
 
     def __rmatmul__(self, other: Any) -> Expression:
         return _matrix_product(other, self)
@@ -257,6 +252,53 @@ def broadcast(*values: Any) -> list[Expression]:
 def _rule(left: Any, sign: str, right: Any) -> Rule:
     first, second = broadcast(left, right)
     return Rule(first, second, sign)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """left <= right, left >= right or left == right, entry by entry; made by comparing expressions."""
+
+    left: Expression
+    right: Expression
+    sign: str
+    name: str | None = None
+
+    def named(self, name: str) -> Rule:
+        """The same rule under a name of its own, for messages, ``slack`` and ``explain``.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> wind = rh.variables("wind")
+            >>> (wind <= 40).named("capacity of the park")
+            capacity of the park: wind <= 40
+        """
+        return replace(self, name=name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.left.shape
+
+    def label(self, entry: int) -> str:
+        """What one entry is called: the given name with its place, or its own text."""
+        if self.name is None:
+            return self.text(entry)
+        if not self.shape:
+            return self.name
+        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
+
+    def text(self, entry: int) -> str:
+        return f"{self.left.text(entry)} {self.sign} {self.right.text(entry)}"
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the rule {self.text(0)} has no truth value. Python reads 0 <= x <= 1 as (0 <= x) and (x <= 1), which "
+            "keeps one rule and loses the other: write two rules, 0 <= x, x <= 1."
+        )
+
+    def __repr__(self) -> str:
+        entries = [self.text(i) for i in range(min(self.left.size, 5))]
+        more = [f"... ({self.left.size} rules)"] if self.left.size > len(entries) else []
+        return (f"{self.name}: " if self.name else "") + "\n".join(entries + more)
 
 
 def _stacked(items: list[Expression]) -> Expression:

@@ -17,10 +17,9 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from rayhull.exact.numbers import whole
-from rayhull.sets.expressions import Expression, expression
+from rayhull.sets.expressions import Expression, Rule, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape
-from rayhull.sets.rule import Rule
 from rayhull.sets.rules import rules, variables
 
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.exact.numbers import Array
+from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
 from rayhull.sets.description import Slack, describe, explain, slack, summary
-from rayhull.sets.emptiness import refuse_if_empty
-from rayhull.sets.linear_programs import is_bounded, is_subset
-from rayhull.sets.names import CoordinateNames, common_names
-from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, tighter
+from rayhull.sets.linear_programs import is_bounded, is_subset, refuse_if_empty
+from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, read_scipy, to_scipy
 from rayhull.sets.rows import Rows
-from rayhull.sets.statement import Statement
+from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
     from rayhull.sets.base_rule import BaseRule
-    from rayhull.sets.blocks import BlockGroup
     from rayhull.sets.interior import Centre
+    from rayhull.sets.products import BlockGroup
 
 
 class Polyhedron(Statement):
@@ -56,18 +54,13 @@ class Polyhedron(Statement):
 
     def __init__(
         self,
-        A: Any = None,
-        b: Any = None,
-        A_eq: Any = None,
-        b_eq: Any = None,
-        lower: Any = None,
-        upper: Any = None,
+        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
         shape: Shape | None = None,
         *,
         names: Sequence[str] | None = None,
         eq_names: Sequence[str] | None = None,
         coordinates: Sequence[str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         for letter, matrix, rhs in (("A", A, b), ("A_eq", A_eq, b_eq)):
             if matrix is None and rhs is not None:
                 raise ValueError(f"{letter.replace('A', 'b')} was given without {letter}.")
@@ -107,16 +100,9 @@ class Polyhedron(Statement):
     # -- at a point ------------------------------------------------------------------------------------------
 
     def violation(
-        self,
-        x: Any,
-        *,
-        A: Any = None,
-        b: Any = None,
-        A_eq: Any = None,
-        b_eq: Any = None,
-        lower: Any = None,
-        upper: Any = None,
-    ) -> Any:
+        self, x: Any, *,
+        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
+    ) -> Any:  # fmt: skip
         """How far x is outside: the largest amount by which a row or bound is exceeded, 0 inside.
 
         What is given beside x replaces what the set states, or is added to it, for all samples or for each its own.
@@ -127,17 +113,9 @@ class Polyhedron(Statement):
         return membership.violation(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
 
     def contains(
-        self,
-        x: Any,
-        atol: float | None = None,
-        *,
-        A: Any = None,
-        b: Any = None,
-        A_eq: Any = None,
-        b_eq: Any = None,
-        lower: Any = None,
-        upper: Any = None,
-    ) -> Any:
+        self, x: Any, atol: float | None = None, *,
+        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
+    ) -> Any:  # fmt: skip
         """Whether each x is inside: every row and bound holds up to ``atol``; sides of the sample as in ``violation``.
 
         By default the tolerance is that of x's dtype: 16 ulp of ‖a‖₁ max|x| + |b| for each row a·x <= b.
@@ -153,16 +131,9 @@ class Polyhedron(Statement):
         return membership.contains(self, x, atol, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
 
     def contains_exactly(
-        self,
-        x: Any,
-        *,
-        A: Any = None,
-        b: Any = None,
-        A_eq: Any = None,
-        b_eq: Any = None,
-        lower: Any = None,
-        upper: Any = None,
-    ) -> Any:
+        self, x: Any, *,
+        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
+    ) -> Any:  # fmt: skip
         """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
 
         Sides of the sample as in ``violation``, taken as the dyadic rationals that they are.
@@ -286,16 +257,16 @@ class Polyhedron(Statement):
     @cached_property
     def block_groups(self) -> tuple[BlockGroup, ...]:
         """The blocks, identical ones together: each a small set and the places where it stands."""
-        from rayhull.sets.blocks import block_groups
+        from rayhull.sets.products import block_groups
 
         return block_groups(self)
 
     @cached_property
     def mirrored_groups(self) -> tuple[BlockGroup, ...]:
         """The blocks, identical ones and mirror images (x -> -x) together."""
-        from rayhull.sets.blocks import mirrored_groups
+        from rayhull.sets.products import block_groups
 
-        return mirrored_groups(self)
+        return block_groups(self, mirrored=True)
 
     def describe(self) -> str:
         """What a person wants to know before using the set: dimension, rows, hidden equalities, blocks."""
@@ -348,7 +319,7 @@ class Polyhedron(Statement):
             raise ValueError(
                 f"sets of shape {self.shape} and {other.shape} have no common points: give both the same shape."
             )
-        lower, upper = tighter(self.lower, other.lower, np.maximum), tighter(self.upper, other.upper, np.minimum)
+        lower, upper = _tighter(self.lower, other.lower, np.maximum), _tighter(self.upper, other.upper, np.minimum)
         return Polyhedron.from_rows(
             Rows.stack([self.inequalities, other.inequalities]),
             Rows.stack([self.equalities, other.equalities]),
@@ -361,18 +332,21 @@ class Polyhedron(Statement):
     @staticmethod
     def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None) -> Polyhedron:
         """From ``scipy.optimize.LinearConstraint`` (one or several) and ``Bounds``."""
-        from rayhull.sets.interchange import from_scipy
-
-        return from_scipy(constraints, bounds, shape)
+        return Polyhedron(*read_scipy(constraints, bounds), shape=shape)
 
     def to_scipy(self) -> tuple[Any, Any]:
         """As one ``scipy.optimize.LinearConstraint`` and one ``Bounds``."""
-        from rayhull.sets.interchange import to_scipy
-
         return to_scipy(self)
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
-        from rayhull.sets.interchange import to_cvxpy
+        from rayhull.sets.rules import to_cvxpy
 
         return to_cvxpy(self, x)
+
+
+def _tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:
+    """The tighter of two bounds in each coordinate; ``pick`` is np.maximum or np.minimum."""
+    if first is None or second is None:
+        return second if first is None else first
+    return np.asarray(pick(*alike([first, second])))

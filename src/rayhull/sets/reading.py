@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint
 
-from rayhull.exact.numbers import Array, alike, safe_integers
-from rayhull.sets.names import CoordinateNames, Label, Names
-from rayhull.sets.rows import Rows
+from rayhull.exact.numbers import Array, safe_integers
+from rayhull.sets.rows import Label, Names, Rows
+from rayhull.sets.statement import CoordinateNames
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -167,13 +168,6 @@ def common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None,
     return dim
 
 
-def tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:
-    """The tighter of two bounds in each coordinate; ``pick`` is np.maximum or np.minimum."""
-    if first is None or second is None:
-        return second if first is None else first
-    return np.asarray(pick(*alike([first, second])))
-
-
 def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
     """Names of the coordinates, one for each."""
     if names is None:
@@ -181,6 +175,48 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
     if len(names) != dim or not all(isinstance(name, str) for name in names):
         raise ValueError(f"coordinates must be {dim} names, one for each coordinate, got {list(names)!r}.")
     return CoordinateNames(tuple(names))
+
+
+# -- constraints of scipy.optimize -------------------------------------------------------------------------------------
+
+
+def read_scipy(constraints: Any, bounds: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """A, b, A_eq, b_eq, lower, upper of one or several ``LinearConstraint`` (lb <= A x <= ub) and ``Bounds``."""
+    listed = [constraints] if isinstance(constraints, LinearConstraint) else list(constraints or [])
+    above, equal = [], []
+    for item in listed:
+        if not isinstance(item, LinearConstraint):
+            raise TypeError(f"expected scipy.optimize.LinearConstraint, got {type(item).__name__}.")
+        A = sp.csr_array(item.A) if sp.issparse(item.A) else sp.csr_array(np.atleast_2d(item.A))
+        low, high = (np.broadcast_to(np.asarray(v, float), A.shape[0]) for v in (item.lb, item.ub))
+        same, up, down = low == high, (high < np.inf) & (low != high), (low > -np.inf) & (low != high)
+        equal.append((A[np.flatnonzero(same)], low[same]))
+        above.append((A[np.flatnonzero(up)], high[up]))
+        above.append((-A[np.flatnonzero(down)], -low[down]))
+    lower, upper = (None, None) if bounds is None else (_scipy_bound(v) for v in (bounds.lb, bounds.ub))
+    return *_stacked(above), *_stacked(equal), lower, upper
+
+
+def _scipy_bound(values: Any) -> Any:
+    """scipy keeps one bound for all coordinates as an array of length 1."""
+    array = np.asarray(values)
+    return array.reshape(()) if array.size == 1 else array
+
+
+def _stacked(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    if not parts:
+        return None, None
+    return sp.csr_array(sp.vstack([a for a, _ in parts], format="csr")), np.concatenate([b for _, b in parts])
+
+
+def to_scipy(P: Polyhedron) -> tuple[LinearConstraint, Bounds]:
+    """``A x <= b`` and ``A_eq x = b_eq`` as one LinearConstraint, the bounds as one Bounds."""
+    rows, equalities = P.inequalities, P.equalities
+    matrix = sp.csr_array(sp.vstack([rows.matrix, equalities.matrix], format="csr"))
+    low = np.concatenate([np.full(len(rows), -np.inf), equalities.rhs])
+    return LinearConstraint(matrix, low, np.concatenate([rows.rhs, equalities.rhs])), Bounds(
+        P.lower_bounds, P.upper_bounds
+    )
 
 
 # -- what a call states anew beside the points, one for all samples or one for each ----------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.sets.combining import along, axis_length
 from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.products import along, axis_length
 from rayhull.sets.reading import Shape, as_shape
 
 

@@ -1,19 +1,21 @@
-"""Sparse rows a·x <= c (or = c): the numbers as they were stated, as floats and as integers."""
+"""Sparse rows a·x <= c (or = c): the numbers as they were stated, as floats and as integers; names and words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, narrow, rationals
 from rayhull.exact.numbers import Array as Array
-from rayhull.sets.names import Names
+
+SHOWN = 6  # terms of a longer sum are left out in the middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,3 +200,98 @@ def _to_integers(indptr: Array, num: Array, den: Array, num_rhs: Array, den_rhs:
         num[row] *= factor // den[row]
         num_rhs[i] *= factor // den_rhs[i]
     return narrow(num), narrow(num_rhs)
+
+
+# -- names and words, for messages -------------------------------------------------------------------------------------
+
+
+class Names(Sequence[str]):
+    """Names of rows, written out when somebody asks: a rule for each row, and the number that goes into it."""
+
+    def __init__(self, rules: tuple[Callable[[int], str], ...], rule: Array, number: Array) -> None:
+        self._rules, self._rule, self._number = rules, rule, number
+
+    @staticmethod
+    def by(rule: Callable[[int], str], numbers: Array) -> Names:
+        """``rule(number)`` for each number."""
+        return Names((rule,), np.zeros(len(numbers), np.int64), numbers)
+
+    @staticmethod
+    def join(parts: Sequence[Names]) -> Names:
+        starts = np.cumsum([0] + [len(p._rules) for p in parts[:-1]])
+        rule = np.concatenate([p._rule + start for p, start in zip(parts, starts, strict=True)])
+        return Names(sum((p._rules for p in parts), ()), rule, np.concatenate([p._number for p in parts]))
+
+    def take(self, rows: Array) -> Names:
+        return Names(self._rules, self._rule[rows], self._number[rows])
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, i: int | slice) -> str | tuple[str, ...]:
+        if isinstance(i, slice):
+            return tuple(self[k] for k in range(len(self))[i])
+        return self._rules[self._rule[i]](int(self._number[i]))
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True)
+class Label:
+    """The rule "A[{}]" or "upper bound of x[{}]", filled with a place in ``shape``: '3' or '2, 5'."""
+
+    text: str
+    shape: tuple[int, ...] | None = None
+
+    def __call__(self, flat: int) -> str:
+        place = (flat,) if self.shape is None else np.unravel_index(flat, self.shape)
+        return self.text.format(", ".join(str(i) for i in place))
+
+
+def number_text(value: Any) -> str:
+    """A number without noise: 2 for 2.0, 1/3 for a fraction.
+
+    Examples:
+        >>> from fractions import Fraction
+        >>> number_text(2.0), number_text(Fraction(1, 3)), number_text(0.25)
+        ('2', '1/3', '0.25')
+    """
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, int):
+        return str(value)
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def affine_text(terms: Sequence[tuple[str, Any]], constant: Any) -> str:
+    """A sum of terms (name, coefficient) and a constant.
+
+    Examples:
+        >>> affine_text([("coal", 1), ("gas", -2)], 3)
+        'coal - 2*gas + 3'
+        >>> affine_text([("x[0]", -1), ("x[1]", 1)], 0)
+        'x[1] - x[0]'
+    """
+    terms = sorted(terms, key=lambda term: term[1] < 0)[:1] + list(terms)  # x - y rather than -y + x
+    terms = [t for i, t in enumerate(terms) if i == 0 or t is not terms[0]]
+    parts = [_signed(value, name) for name, value in terms]
+    if len(parts) > SHOWN:
+        parts = [*parts[:2], ("+", "..."), parts[-1]]
+    if constant != 0 or not parts:
+        parts.append(_signed(constant, ""))
+    first = ("-" if parts[0][0] == "-" else "") + parts[0][1]
+    return first + "".join(f" {sign} {text}" for sign, text in parts[1:])
+
+
+def _signed(value: Any, name: str) -> tuple[str, str]:
+    size = abs(value)
+    if not name:
+        text = number_text(size)
+    else:
+        text = name if size == 1 else f"{number_text(size)}*{name}"
+    return "-" if value < 0 else "+", text

@@ -1,22 +1,29 @@
-"""Variables to write rules in, and rules → a set: sparse, exact where the numbers are, each row with its name."""
+"""Variables to write rules in, and rules → a set: sparse, exact where the numbers are, each row with its name.
+
+Rules may also come as affine constraints of cvxpy (an extra), and go there.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from rayhull.errors import optional
 from rayhull.exact.numbers import Array, as_fraction, whole
-from rayhull.sets.expressions import Expression, Variable
-from rayhull.sets.names import CoordinateNames, Names, refuse_twice
+from rayhull.sets.expressions import Expression, Rule, Variable, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape, read_bound, refuse_unless_finite
-from rayhull.sets.rows import Rows
-from rayhull.sets.rule import Rule
+from rayhull.sets.rows import Names, Rows
+from rayhull.sets.statement import CoordinateNames, refuse_twice
+
+SIGNS = {"Inequality": "<=", "NonPos": "<=", "NonNeg": ">=", "Equality": "==", "Zero": "=="}  # of cvxpy
 
 
 class _Columns:
@@ -226,3 +233,96 @@ class _Gathered:
 
     def rows(self) -> Rows:
         return Rows.stack(self.parts) if self.parts else Rows.empty(self.dim)
+
+
+# -- constraints of cvxpy ----------------------------------------------------------------------------------------------
+
+
+def from_cvxpy(constraints: Sequence[Any], order: Sequence[Any] | None = None) -> Polyhedron:
+    """The set of affine cvxpy constraints, with the names of their variables (the extra ``cvxpy``).
+
+    Coordinates are the variables in the order of their first mention, each flat in C order; a single array variable
+    gives the event shape. ``nonneg``, ``nonpos`` and ``bounds`` of a variable are rules too.
+
+    Args:
+        constraints: affine equalities and inequalities.
+        order: the cvxpy variables that are the coordinates, where it should be another order.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> import cvxpy as cp                                                 # doctest: +SKIP
+        >>> x = cp.Variable(3, name="x", nonneg=True)                          # doctest: +SKIP
+        >>> rh.from_cvxpy([cp.sum(x) == 1]) == rh.simplex(3)                   # doctest: +SKIP
+        True
+    """
+    found = list(order or dict.fromkeys(v for c in constraints for v in c.variables()))
+    mine = {v.id: variables(v.name(), shape=v.shape or None) for v in found}
+    with _at_zero(found):
+        listed = [_from_constraint(c, mine) for c in constraints]
+    listed += [rule for v in found for rule in _attributes(v, mine[v.id])]
+    return rules(listed, variables=tuple(mine.values()))
+
+
+@contextmanager
+def _at_zero(found: list[Any]) -> Iterator[None]:
+    """Variables at 0, where an affine expression is its constant; their values come back afterwards."""
+    before = [v.value for v in found]
+    for v in found:
+        v.save_value(np.zeros(v.shape))
+    try:
+        yield
+    finally:
+        for v, value in zip(found, before, strict=True):
+            v.save_value(value)
+
+
+def _from_constraint(constraint: Any, mine: dict[int, Expression]) -> Rule:
+    """expr <= 0, >= 0 or == 0 in our expressions."""
+    kind = type(constraint).__name__
+    if kind not in SIGNS or not constraint.expr.is_affine():
+        raise ValueError(f"{constraint} is not an affine equality or inequality: a set is made of those.")
+    inner = constraint.expr
+    gap = expression(np.asarray(inner.value, float))
+    for variable, gradient in inner.grad.items():
+        gradient = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)  # a number for one by one
+        matrix = sp.csr_array(gradient.T)[_to_c_order(inner.shape)][:, _to_c_order(variable.shape)]
+        gap = gap + _weighted(matrix, mine[variable.id]).reshape(inner.shape)
+    return Rule(gap, expression(np.zeros(gap.shape)), SIGNS[kind])
+
+
+def _weighted(matrix: sp.csr_array, x: Expression) -> Expression:
+    """matrix @ x for the flat entries of x: each row as a weighted sum of the entries that it mentions."""
+    entries = sp.coo_array(matrix)
+    flat = x.reshape(x.size)
+    terms = flat[entries.coords[1]] * entries.data
+    order = np.argsort(entries.coords[0], kind="stable")
+    return terms[order]._grouped(entries.coords[0][order], (matrix.shape[0],))
+
+
+def _to_c_order(shape: tuple[int, ...]) -> Any:
+    """Positions in cvxpy's column-major order of the entries in C order."""
+    return np.arange(int(np.prod(shape, dtype=int))).reshape(shape, order="F").ravel()
+
+
+def _attributes(variable: Any, x: Expression) -> list[Rule]:
+    """What a variable's attributes demand."""
+    given = {name for name, value in variable.attributes.items() if value is not None and value is not False}
+    other = given - {"nonneg", "nonpos", "bounds"}
+    if other:
+        raise ValueError(f"the variable {variable.name()} is {', '.join(sorted(other))}, which no linear rule states.")
+    found = [x >= 0] if "nonneg" in given else []
+    found += [x <= 0] if "nonpos" in given else []
+    if "bounds" in given:
+        low, high = (np.broadcast_to(np.asarray(side, float), x.shape) for side in variable.attributes["bounds"])
+        found += [x[np.isfinite(low)] >= low[np.isfinite(low)], x[np.isfinite(high)] <= high[np.isfinite(high)]]
+    return found
+
+
+def to_cvxpy(P: Polyhedron, x: Any = None) -> tuple[Any, list[Any]]:
+    """See :meth:`rayhull.Polyhedron.to_cvxpy`."""
+    cp = optional("cvxpy", "cvxpy", "cvxpy", "Constraints of cvxpy")
+    x = cp.Variable(P.shape, name="x") if x is None else x
+    flat = cp.vec(x, order="C")
+    found = [rows.matrix @ flat <= rows.rhs for rows in (P.rows,) if len(rows)]
+    found += [rows.matrix @ flat == rows.rhs for rows in (P.equality_rows,) if len(rows)]
+    return x, found
