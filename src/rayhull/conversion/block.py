@@ -193,15 +193,13 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
 
 def _values(rows: Rows, data: Array, tops: Array) -> Array:
     """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
-    m, d = rows.matrix.shape
+    m, d = len(rows), rows.dim
     entries = int(rows.sizes.max())
     bound = entries * largest(data) * largest(tops)
     if len(tops) * m * d < FEW_PRODUCTS or 20 * entries > d or bound >= INT64_SAFE:
-        dense = np.zeros((m, d), dtype=data.dtype)
-        dense[rows.row_of_entry, rows.matrix.indices] = data
-        return product(tops, dense.T)
+        return product(tops, rows.dense_integers()[0].T)
     kind = short_kind(bound)
-    matrix = sp.csr_array((data.astype(kind), rows.matrix.indices, rows.matrix.indptr), shape=(m, d))
+    matrix = sp.csr_array((data.astype(kind), rows.indices, rows.indptr), shape=(m, d))
     values: Array = matrix @ np.ascontiguousarray(tops.astype(kind).T)
     return values.T
 

@@ -112,7 +112,8 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, EitherGenerators]], l
             f"The set is a product of {len(P.blocks)} blocks with {_short(count)} vertices in all "
             f"(max_generators={limits.max_generators}). {ALTERNATIVES}"
         )
-    limits.check(rays=count + directions, row=len(P.rows), rows=len(P.rows), nbytes=nbytes)
+    m = sum(group.rows.size for group, _ in parts)
+    limits.check(rays=count + directions, row=m, rows=m, nbytes=nbytes)
     if len(exact) == len(parts):
         return Generators.from_exact(_assemble_exact(P.dim, exact))
     known = [(group.index, Generators.from_exact(g) if isinstance(g, ExactGenerators) else g) for group, g in parts]

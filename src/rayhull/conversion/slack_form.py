@@ -24,12 +24,11 @@ from rayhull.exact.elimination import independent_rows, inverse
 from rayhull.exact.numbers import (
     INT64_SAFE,
     contents,
-    largest,
     narrow,
     others,
     primitive,
     product,
-    short_kind,
+    shortest,
     sort_rows,
     times,
 )
@@ -204,12 +203,14 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """
     if not len(A):
         return A, b
-    short = _shortest(A)
+    short = shortest(A)
     common = contents(short).astype(A.dtype)
     if (common != 1).any():
         A = narrow(A // common[:, None])
-        short = _shortest(A)
-    keep = _small_first(short)
+        short = shortest(A)
+    keep = sort_rows(short)[::-1]
+    sizes = np.array([v.bit_length() // 3 for v in np.abs(short).max(axis=1).tolist()])
+    keep = keep[np.argsort(sizes[keep], kind="stable")]
     new = np.concatenate([[True], (short[keep[1:]] != short[keep[:-1]]).any(axis=1)])
     if not new.all():
         groups = np.split(keep, np.flatnonzero(new)[1:])
@@ -220,15 +221,3 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     whole = b[keep] % scale == 0
     factor = np.where(whole, 1, scale)  # a row stays an integer one: a x <= b / c becomes c a x <= b
     return narrow(A[keep] * factor[:, None]), narrow(np.where(whole, b[keep] // scale, b[keep]))
-
-
-def _shortest(A: Array) -> Array:
-    """The same integers in as few bytes as they need: less memory to look through."""
-    return A if A.dtype == object else A.astype(short_kind(largest(A)))
-
-
-def _small_first(A: Array) -> Array:
-    """Small rows first, by factors of 8, then in descending lexicographic order."""
-    order = sort_rows(A)[::-1]
-    sizes = np.array([v.bit_length() // 3 for v in np.abs(A).max(axis=1).tolist()])
-    return order[np.argsort(sizes[order], kind="stable")]

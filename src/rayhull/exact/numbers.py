@@ -110,6 +110,11 @@ def short_kind(size: int) -> np.dtype[Any]:
     return np.dtype(np.int64)
 
 
+def shortest(values: Array) -> Array:
+    """The same integers in as few bytes as they need: less memory to look through."""
+    return values if values.dtype == object else values.astype(short_kind(largest(values)))
+
+
 def float_below(values: Array) -> Array:
     """The largest float64 that is at most each number; infinities stay."""
     floats = values.astype(np.float64)
@@ -301,6 +306,6 @@ def _float_keys(rows: Array) -> Array:
 
 def _integer_keys(rows: Array) -> Array:
     """Keys as short as they can be: they are compared and copied faster."""
-    kind = short_kind(largest(rows))
-    keys: Array = rows.astype(kind) ^ kind.type(-1 << (8 * kind.itemsize - 1))
-    return keys.astype(kind.newbyteorder(">"))
+    short = shortest(rows)
+    keys: Array = short ^ short.dtype.type(-1 << (8 * short.dtype.itemsize - 1))
+    return keys.astype(short.dtype.newbyteorder(">"))

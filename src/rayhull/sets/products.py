@@ -184,7 +184,10 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, 
         mirrored: mirror images together too. A checkerboard has dark and bright tiles: two sets, of which one is the
             other's mirror image, and then one product.
     """
-    return _Grouping(P).groups(mirrored=mirrored)
+    blocks = list(_split(P))
+    if len(blocks) == 1:
+        return (_whole(_flat(P)),)
+    return _Grouping(P, blocks).groups(mirrored=mirrored)
 
 
 def _split(P: Polyhedron) -> Iterator[_Block]:
@@ -234,8 +237,8 @@ def _by_label(labels: Array, items: Array, count: int) -> list[Array]:
 class _Grouping:
     """The blocks of one set, compared by the numbers that were stated."""
 
-    def __init__(self, P: Polyhedron) -> None:
-        self.P, self.blocks = P, list(_split(P))
+    def __init__(self, P: Polyhedron, blocks: list[_Block]) -> None:
+        self.P, self.blocks = P, blocks
         self.place = np.empty(P.dim, np.int64)  # a coordinate's position in its block
         for block in self.blocks:
             self.place[block.coordinates] = np.arange(len(block.coordinates))
@@ -247,7 +250,7 @@ class _Grouping:
         kinds: dict[bytes, list[tuple[_Block, int]]] = {}
         mirrors: dict[bytes, bytes] = {}  # from the signature of a kind's mirror image to the kind
         for block in self.blocks:
-            key, sign = self._signature(block, 1) if len(self.blocks) > 1 else b"", 1
+            key, sign = self._signature(block, 1), 1
             if mirrored and key not in kinds:
                 if key in mirrors:
                     key, sign = mirrors[key], -1
@@ -287,21 +290,34 @@ class _Grouping:
 
     def _subset(self, block: _Block) -> Polyhedron:
         P, size = self.P, len(block.coordinates)
-        picked = (P.inequalities, block.inequalities), (P.equalities, block.equalities)
-        if P.shape == (size,) and all(len(pick) == len(rows) for rows, pick in picked):
-            return P  # a single block: what is known of it is found once
-        inequalities, equalities = (rows.take(pick, self.place, size) for rows, pick in picked)
+        inequalities = P.inequalities.take(block.inequalities, self.place, size)
+        equalities = P.equalities.take(block.equalities, self.place, size)
         names = None if P.coordinate_names is None else P.coordinate_names.take(block.coordinates)
 
         def bound(values: Array | None) -> Array | None:
             part = None if values is None else values.ravel()[block.coordinates]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
-        made = Polyhedron.from_rows(
-            inequalities, equalities, bound(P.lower), bound(P.upper), (size,), check=False, coordinate_names=names
-        )
-        made.block_groups = made.mirrored_groups = (_whole(made),)  # its coordinates are tied: no need to look again
-        return made
+        return _single(inequalities, equalities, bound(P.lower), bound(P.upper), names)
+
+
+def _flat(P: Polyhedron) -> Polyhedron:
+    """A set of one block in flat coordinates, without its rows of zeros: the set itself where that is what it is."""
+    inequalities, equalities = P.inequalities.without_zeros(), P.equalities.without_zeros()
+    if P.shape == (P.dim,) and inequalities is P.inequalities and equalities is P.equalities:
+        return P  # what is known of it is found once
+    lower, upper = (None if bound is None else bound.ravel() for bound in (P.lower, P.upper))
+    return _single(inequalities, equalities, lower, upper, P.coordinate_names)
+
+
+def _single(
+    inequalities: Rows, equalities: Rows, lower: Array | None, upper: Array | None, names: CoordinateNames | None
+) -> Polyhedron:
+    """A set whose coordinates are known to be tied: no need to look again."""
+    shape = (inequalities.dim,)
+    made = Polyhedron.from_rows(inequalities, equalities, lower, upper, shape, check=False, coordinate_names=names)
+    made.block_groups = made.mirrored_groups = (_whole(made),)
+    return made
 
 
 def _whole(P: Polyhedron) -> BlockGroup:
