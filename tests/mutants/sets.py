@@ -99,8 +99,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/products.py",
-        "for n in (P.layout.lower_rows.stop, ",
-        "for n in (P.layout.upper_rows.stop, ",
+        "np.arange(P.layout.lower_rows.stop)",
+        "np.arange(P.layout.upper_rows.stop)",
         ("test_polyhedron.py::test_a_block_knows_that_it_is_one_as_if_it_had_been_split_again",),
         "a block forgets its lower bounds",
     ),

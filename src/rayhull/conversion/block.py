@@ -181,25 +181,25 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
     if exact.rays.dtype == object and exact.rays.size * len(P.rows) > MANY_PRODUCTS:
         return
     for rows, equal in ((P.rows, False), (P.equality_rows, True)):
-        data, rhs = rows.exact
         if not len(rows):
             continue
+        rhs = rows.exact[1]
         for tops, bottoms in ((exact.numerators, exact.denominators), (exact.rays, exact.denominators[:0])):
-            value = _values(rows, data, tops) if tops.any() else np.zeros((1, 1), np.int64)
+            value = _values(rows, tops) if tops.any() else np.zeros((1, 1), np.int64)
             most = times(bottoms[:, None], rhs) if rhs.any() and len(bottoms) else np.zeros((1, 1), np.int64)
             if (value != most).any() if equal else (value > most).any():
                 raise UnverifiedError("A generator breaks a row in exact arithmetic: please report this as a bug.")
 
 
-def _values(rows: Rows, data: Array, tops: Array) -> Array:
+def _values(rows: Rows, tops: Array) -> Array:
     """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
-    m, d = len(rows), rows.dim
-    entries = int(rows.sizes.max())
-    bound = entries * largest(data) * largest(tops)
-    if len(tops) * m * d < FEW_PRODUCTS or 20 * entries > d or bound >= INT64_SAFE:
+    m, d, entries = len(rows), rows.dim, int(rows.sizes.max())
+    sparse = len(tops) * m * d >= FEW_PRODUCTS and 20 * entries <= d
+    bound = entries * largest(rows.exact[0]) * largest(tops) if sparse else 0
+    if not sparse or bound >= INT64_SAFE:
         return product(tops, rows.dense_integers()[0].T)
     kind = short_kind(bound)
-    matrix = sp.csr_array((data.astype(kind), rows.indices, rows.indptr), shape=(m, d))
+    matrix = sp.csr_array((rows.exact[0].astype(kind), rows.indices, rows.indptr), shape=(m, d))
     values: Array = matrix @ np.ascontiguousarray(tops.astype(kind).T)
     return values.T
 

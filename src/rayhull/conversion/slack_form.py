@@ -118,7 +118,9 @@ def slack_form(P: Polyhedron) -> SlackForm:
     rows, pivots = _independent(both, len(E))
     rest = others(rows, len(both))
     chosen = both[rows] if len(rest) else both
-    columns = _as_slice(pivots)
+    # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
+    neighbours = len(pivots) > 0 and bool((np.diff(pivots) == 1).all())
+    columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
     back, scales = inverse(chosen[:, columns])
     edges = np.zeros(chosen.shape, dtype=back.dtype)
     edges[:, columns] = back.T
@@ -136,13 +138,6 @@ def slack_form(P: Polyhedron) -> SlackForm:
     keep, k = rest >= len(E), int((rows < len(E)).sum())
     joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
     return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
-
-
-def _as_slice(index: Array) -> Array | slice:
-    """Neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB."""
-    if len(index) and (np.diff(index) == 1).all():
-        return slice(int(index[0]), int(index[-1]) + 1)
-    return index
 
 
 def _independent(both: Array, equalities: int) -> tuple[Array, Array]:

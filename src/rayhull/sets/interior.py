@@ -23,8 +23,8 @@ from scipy.sparse.linalg import lsqr, splu
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
 from rayhull.exact.numbers import Array, primitive
-from rayhull.sets.linear_programs import NOT_ZERO, deepest, unit
-from rayhull.sets.rows import Label, Names, Rows, unit_rows
+from rayhull.sets.linear_programs import NOT_ZERO, deepest
+from rayhull.sets.rows import Label, Names, Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -51,7 +51,7 @@ def independent_equalities(rows: Rows) -> Rows:
     """
     if not len(rows) or len(rows) * rows.dim > DENSE_ENTRIES:
         return rows
-    unit, rhs, _ = unit_rows(rows.matrix, rows.rhs)
+    unit, rhs, _ = rows.unit
     _, triangle, order = scipy.linalg.qr(unit.toarray().T, mode="economic", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     if len(rows) <= rows.dim and pivots.min() > WELL:
@@ -99,7 +99,7 @@ def _from_table(matrix: Array, rhs: Array) -> Rows:
 def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The equalities of P, stated and implicit (booleans over ``P.rows``), as unit rows and right-hand sides."""
     rows = Rows.stack([P.independent_equalities, P.rows.take(np.flatnonzero(implicit))])
-    return unit_rows(rows.matrix, rows.rhs)[:2]
+    return rows.unit[:2]
 
 
 def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
@@ -158,8 +158,8 @@ def _relative_interior(P: Polyhedron) -> Centre:
     When the deepest point has depth 0, the rows with a positive multiplier are equalities on the whole set; they join
     the equalities and the LP is solved again.
     """
-    A, b, norms = unit(P.rows)
-    E, e, _ = unit(P.equality_rows)
+    A, b, norms = P.rows.unit
+    E, e, _ = P.equality_rows.unit
     implicit = norms == 0
     while True:
         loose, tight = np.flatnonzero(~implicit), np.flatnonzero(implicit & (norms > 0))

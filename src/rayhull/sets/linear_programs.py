@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse, rank
 from rayhull.exact.numbers import Array, others
-from rayhull.sets.rows import Label, Rows, unit_rows
+from rayhull.sets.rows import Label, Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -32,11 +32,6 @@ SAME = 1e-7  # of a unit row: sets that differ by less are not told apart
 # violation of unit rows with entries below SEEN (HiGHS takes them for 0).
 BARELY, SEEN = 1e-5, 1e-9
 FEW = 64  # a contradiction of at most this many rows is thinned to one in which every row is needed
-
-
-def unit(rows: Rows) -> tuple[sp.csr_array, Array, Array]:
-    """The rows scaled to unit length (zero rows stay): matrix, right-hand sides, lengths."""
-    return unit_rows(rows.matrix, rows.rhs)
 
 
 def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None)) -> Any:
@@ -57,7 +52,7 @@ def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (
 
 def feasible_point(rows: Rows, equalities: Rows) -> Array | None:
     """A point that satisfies the rows up to the solver's tolerance, or None."""
-    (A, b, _), (E, e, _) = unit(rows), unit(equalities)
+    (A, b, _), (E, e, _) = rows.unit, equalities.unit
     result = solve(np.zeros(rows.dim), A, b, E, e)
     return np.asarray(result.x) if result.status == 0 else None
 
@@ -78,7 +73,7 @@ class Deepest:
 
 def deepest_point(rows: Rows, equalities: Rows) -> Deepest | None:
     """max t  s.t.  a·x + ‖a‖ t <= b, a_eq·x = b_eq; None where the solver finds no point of the equalities."""
-    (A, b, _), (E, e, _) = unit(rows), unit(equalities)
+    (A, b, _), (E, e, _) = rows.unit, equalities.unit
     return deepest(A, b, E, e)
 
 
@@ -121,8 +116,8 @@ def is_bounded(P: Polyhedron) -> bool:
     """
     if np.isfinite(P.lower_bounds).all() and np.isfinite(P.upper_bounds).all():
         return True
-    A, _, _ = unit(P.rows)
-    E, _, _ = unit(P.equality_rows)
+    A, _, _ = P.rows.unit
+    E, _, _ = P.equality_rows.unit
     if row_rank(Rows.stack([P.rows, P.equality_rows])) < P.dim:
         return False
     m, k = A.shape[0], E.shape[0]
@@ -136,21 +131,21 @@ def row_rank(rows: Rows) -> int:
     """The rank of the rows: exact for integers, by singular values for floats."""
     if rows.integers is not None:
         return rank(rows.integers[0], rows.indices, rows.indptr, rows.dim)
-    return int(np.linalg.matrix_rank(unit(rows)[0].toarray())) if len(rows) else 0
+    return int(np.linalg.matrix_rank(rows.unit[0].toarray())) if len(rows) else 0
 
 
 def maximum(P: Polyhedron, direction: Array) -> float:
     """The largest direction·x over P, infinite where there is none."""
     size = typical_size(P)  # HiGHS takes right-hand sides from 1e20 on for infinite
-    A, b, _ = unit(P.rows)
-    E, e, _ = unit(P.equality_rows)
+    A, b, _ = P.rows.unit
+    E, e, _ = P.equality_rows.unit
     result = solve(-direction, A, b / size, E, e / size)
     return -float(result.fun) * size if result.status == 0 else np.inf
 
 
 def typical_size(P: Polyhedron) -> float:
     """The unit in which the set is of order 1: the median distance of its rows from 0, as a power of two."""
-    distances = np.abs(np.concatenate([unit(P.rows)[1], unit(P.equality_rows)[1]]))
+    distances = np.abs(np.concatenate([P.rows.unit[1], P.equality_rows.unit[1]]))
     distances = distances[(distances > 0) & (distances < np.inf)]
     return float(2.0 ** np.floor(np.log2(np.median(distances)))) if len(distances) else 1.0
 
@@ -295,7 +290,7 @@ def _least_violation(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     One elastic LP (minimise the sum of violations) finds a certificate; its support is then thinned by leaving out
     one row at a time.
     """
-    (A, b, _), (E, e, _) = unit(rows), unit(equalities)
+    (A, b, _), (E, e, _) = rows.unit, equalities.unit
     m, k, d = len(rows), len(equalities), rows.dim
     elastic = sp.hstack([A, -sp.eye_array(m), sp.csr_array((m, 2 * k))], format="csr")
     elastic_eq = sp.hstack([E, sp.csr_array((k, m)), -sp.eye_array(k), sp.eye_array(k)], format="csr")

@@ -186,16 +186,17 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, 
     """
     blocks = list(_split(P))
     if len(blocks) == 1:
-        return (_whole(_flat(P)),)
+        flat = _flat(P)
+        return (_whole(P),) if flat is P else flat.block_groups
     return _Grouping(P, blocks).groups(mirrored=mirrored)
 
 
 def _split(P: Polyhedron) -> Iterator[_Block]:
     """Connected components of the coordinates, tied by the rows; bounds tie nothing."""
     A, E = P.inequalities, P.equalities
+    used = P.layout.inequalities, P.layout.equalities
     rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
     labels = tied_columns(rows, np.concatenate([A.indices, E.indices]), P.dim)
-    used = P.layout.inequalities, P.layout.equalities
     if not labels.any():
         yield _Block(np.arange(P.dim), *used)
         return
@@ -276,7 +277,7 @@ class _Grouping:
         layout = self.P.layout
         index = np.stack([block.coordinates for block, _ in members])
         sign = np.array([s for _, s in members])
-        upper, lower = layout.upper_row_of(index), layout.lower_row_of(index)
+        upper, lower, fixed = layout.upper_row_of(index), layout.lower_row_of(index), layout.fixed_row_of(index)
         upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
         inequalities = np.searchsorted(layout.inequalities, np.stack([block.inequalities for block, _ in members]))
         equalities = np.searchsorted(layout.equalities, np.stack([block.equalities for block, _ in members]))
@@ -284,7 +285,7 @@ class _Grouping:
             self._subset(members[0][0]),
             index,
             _present(inequalities, upper, lower),
-            _present(equalities, layout.fixed_row_of(index)),
+            _present(equalities, fixed),
             sign,
         )
 
@@ -322,8 +323,8 @@ def _single(
 
 def _whole(P: Polyhedron) -> BlockGroup:
     """A set of one block as its only group."""
-    rows, equality_rows = (np.arange(n)[None, :] for n in (P.layout.lower_rows.stop, len(P.equality_rows)))
-    return BlockGroup(P, np.arange(P.dim)[None, :], rows, equality_rows, np.ones(1, np.int64))
+    rows, equality_rows = np.arange(P.layout.lower_rows.stop), np.arange(P.layout.fixed_rows.stop)
+    return BlockGroup(P, np.arange(P.dim)[None, :], rows[None, :], equality_rows[None, :], np.ones(1, np.int64))
 
 
 def _bytes(values: Array) -> bytes:

@@ -119,6 +119,11 @@ class Rows:
         with np.errstate(over="ignore"):  # a right-hand side beyond all floats is an infinite one
             return sp.csr_array((data, self.indices, self.indptr), shape=self.matrix.shape), np.ldexp(self.rhs, -k)
 
+    @cached_property
+    def unit(self) -> tuple[sp.csr_array, Array, Array]:
+        """(matrix, rhs, lengths) with each row divided by its Euclidean length; rows of zeros stay."""
+        return unit_rows(self.matrix, self.rhs)
+
     def take(self, rows: Array, columns: Array | None = None, width: int | None = None) -> Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""
         rows = np.asarray(rows, np.int64)
@@ -152,12 +157,13 @@ class Rows:
             return parts[0]
         starts = np.cumsum([0] + [len(p.data) for p in parts])
         indptr = np.concatenate([[0]] + [p.indptr[1:] + start for p, start in zip(parts, starts, strict=False)])
+        data, indices, offsets = zip(*((p.data, p.indices, p.offsets) for p in parts), strict=True)
         return Rows(
-            joined([p.data for p in parts]),
-            np.concatenate([p.indices for p in parts]),
+            joined(data),
+            np.concatenate(indices),
             indptr,
             parts[0].dim,
-            joined([p.offsets for p in parts]),
+            joined(offsets),
             Names.join([p.names for p in parts]),
             all(p.dense for p in parts),
         )

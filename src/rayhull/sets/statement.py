@@ -47,6 +47,11 @@ class RowLayout:
         """Where the lower bounds stand among ``P.rows``."""
         return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))
 
+    @property
+    def fixed_rows(self) -> slice:
+        """Where the values of fixed coordinates stand among ``P.equality_rows``."""
+        return slice(len(self.equalities), len(self.equalities) + len(self.fixed))
+
     def is_stated(self, rows: Array) -> Array:
         """Which of the numbered ``P.rows`` are rows of A, not bounds."""
         return rows < len(self.inequalities)
@@ -61,7 +66,7 @@ class RowLayout:
 
     def fixed_row_of(self, coordinates: Array) -> Array:
         """The number among ``P.equality_rows`` of each coordinate's value, -1 where it is free."""
-        return _place(self.fixed, self.dim, len(self.equalities))[coordinates]
+        return _place(self.fixed, self.dim, self.fixed_rows.start)[coordinates]
 
 
 def _place(members: Array, size: int, start: int) -> Array:
@@ -150,9 +155,9 @@ class Statement:
         return RowLayout(
             self.dim,
             inequalities=np.flatnonzero(self.inequalities.sizes),
+            equalities=np.flatnonzero(self.equalities.sizes),
             upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
             lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
-            equalities=np.flatnonzero(self.equalities.sizes),
             fixed=np.flatnonzero(order == 0),
         )
 
