@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint
 
 import rayhull as rh
-from rayhull.sets.products import block_groups, mirrored_groups
+from rayhull.sets.products import block_groups
 from tests.brute_force import homogeneous_rows
 from tests.zoo import ZOO
 
@@ -225,16 +225,14 @@ def test_product_puts_sets_side_by_side():
     assert len(P.blocks) == 5
 
 
-def test_a_block_knows_that_it_is_one_as_if_it_had_been_split_again(P):
+def test_a_block_is_its_own_only_group_with_every_row_in_its_place(P):
     for group in P.mirrored_groups:
         block = group.polyhedron
-        for known, found in (
-            (block.block_groups, block_groups(block)),
-            (block.mirrored_groups, mirrored_groups(block)),
-        ):
-            assert len(known) == len(found) == 1
-            for part in ("index", "rows", "equality_rows", "sign"):
-                assert np.array_equal(getattr(known[0], part), getattr(found[0], part))
+        sizes = {"index": block.dim, "rows": len(block.rows), "equality_rows": len(block.equality_rows)}
+        for groups in (block.block_groups, block_groups(block), block_groups(block, mirrored=True)):
+            assert [one.polyhedron is block and one.sign.tolist() == [1] for one in groups] == [True]
+            for part, size in sizes.items():
+                assert np.array_equal(getattr(groups[0], part), [np.arange(size)])
 
 
 def test_zero_is_known_to_be_inside_without_a_product(P):

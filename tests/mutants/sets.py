@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/products.py",
-        "        if P.shape == (size,) and all(",
-        "        if P.shape == (size,) or all(",
+        "    if P.shape == (P.dim,) and inequalities is P.inequalities",
+        "    if P.shape == (P.dim,) or inequalities is P.inequalities",
         ("test_polyhedron.py::test_a_flat_set_of_one_block_is_its_own_block",),
         "rows of zeros stay in a block",
     ),
@@ -101,7 +101,7 @@ MUTANTS = [
         "sets/products.py",
         "np.arange(P.layout.lower_rows.stop)",
         "np.arange(P.layout.upper_rows.stop)",
-        ("test_polyhedron.py::test_a_block_knows_that_it_is_one_as_if_it_had_been_split_again",),
+        ("test_polyhedron.py::test_a_block_is_its_own_only_group_with_every_row_in_its_place",),
         "a block forgets its lower bounds",
     ),
     Mutant(
