@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.sets.outline import _traced, outline, projection, ring, section
+from rayhull.sets.description import _traced, outline, projection, ring, section
 from tests.zoo import ZOO, cross_polytope
 
 matplotlib = pytest.importorskip("matplotlib")

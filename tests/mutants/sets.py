@@ -213,7 +213,7 @@ MUTANTS = [
         "plus is read as minus",
     ),
     Mutant(
-        "sets/description.py",
+        "sets/membership.py",
         "0.0 - abs(parts[0][0])",
         "parts[0][0]",
         ("test_rules.py::test_slack_agrees_with_violation_and_a_set_is_equal_to_itself",),

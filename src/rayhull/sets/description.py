@@ -1,25 +1,28 @@
-"""A set in words: what it is, how far each rule is from binding at a point, why a point is outside."""
+"""A set as a whole: in words, and its outline in two or three of its coordinates.
+
+Outlines are projections and sections, clipped to a window where the set is unbounded, with their corners in hull order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import linprog
 
-from rayhull.errors import UnverifiedError
+from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import row_rank
-from rayhull.sets.membership import as_numpy, flatten, joined_columns, slacks
-from rayhull.sets.rows import Rows
+from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
+    from rayhull.conversion.generators import Generators
     from rayhull.sets.polyhedron import Polyhedron
 
-
 MOST = 4  # rows or kinds of blocks listed by name
-SHOWN = 20  # rules in a printed table
+MAX_GENERATORS = 5_000  # beyond this a projection is traced by linear programs
+SAME = 1e-9  # of the window's size: points closer than this are one
 
 
 def describe(P: Polyhedron) -> str:
@@ -51,12 +54,6 @@ def summary(P: Polyhedron) -> str:
     few = P.coordinate_names is not None and P.dim <= 6 and "[" not in P.coordinates[0]
     where = ", ".join(P.coordinates) if few else f"shape={P.shape}"
     return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"
-
-
-def count(n: int, noun: str) -> str:
-    """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n} {noun if n == 1 else plural}"
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -93,80 +90,184 @@ def _blocks(P: Polyhedron) -> str:
     return f"{len(P.blocks)} in {count(len(groups), 'kind')}: {', '.join(parts)}{more}"
 
 
-# -- at a point ------------------------------------------------------------------------------------------------------
+# -- the outline -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Slack:
-    """The slack b - a·x of every rule, worst first: negative where it is broken; of an equality, minus its error.
+class Outline:
+    """Corners (p, k) of the clipped set, its faces as rings of corner numbers, and the window (2, k) that cut it."""
 
-    ``values`` (\\*, m) are NumPy or torch as the points were, and differentiable for a tensor. Reading it as pairs, or
-    by a rule's name, gives a column each.
+    corners: Array
+    faces: list[Array]
+    window: Array | None
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Pairs of corners along the faces, without those that only the window has made."""
+        pairs = {
+            tuple(sorted((int(a), int(b)))) for ring in self.faces for a, b in zip(ring, np.roll(ring, -1), strict=True)
+        }
+        return sorted((a, b) for a, b in pairs if a != b and not (self._cut(a) & self._cut(b)).any())
+
+    def true_corners(self) -> Array:
+        """Numbers of the corners that are the set's own, not the window's."""
+        return np.array([i for i in sorted({int(i) for f in self.faces for i in f}) if not self.is_cut(i)], np.int64)
+
+    def true_faces(self) -> list[Array]:
+        """The faces with an area that the window has not made (in the plane: the clipped set itself)."""
+        wide = [face for face in self.faces if len(face) > 2]
+        if self.corners.shape[1] < 3:
+            return wide
+        return [face for face in wide if not np.logical_and.reduce([self._cut(int(i)) for i in face]).any()]
+
+    def is_cut(self, corner: int) -> bool:
+        """Whether the set goes on beyond this corner."""
+        return bool(self._cut(corner).any())
+
+    def _cut(self, corner: int) -> Array:
+        """The sides of the window that a corner lies on, (2, k)."""
+        if self.window is None:
+            return np.zeros((2, self.corners.shape[1]), bool)
+        size = float((self.window[1] - self.window[0]).max())
+        return np.asarray(np.abs(self.corners[corner] - self.window) <= 1e-7 * size)
+
+
+def outline(G: Generators, window: Array | None, around: Array) -> Outline:
+    """The outline of generators in R^2 or R^3; unbounded ones are clipped to a window around vertices and points."""
+    if not len(G.rays) and not len(G.lines):
+        return _outline_of(G.vertices, None)
+    window = default_window(np.concatenate([G.vertices, around])) if window is None else np.asarray(window, float)
+    shown = G.to_polyhedron()
+    clipped = shown & type(shown)(lower=window[0], upper=window[1])
+    return _outline_of(clipped.generators().vertices, window)
+
+
+def default_window(points: Array) -> Array:
+    """Lower and upper corner (2, k): the points' bounding box with as much again around it."""
+    low, high = points.min(0), points.max(0)
+    margin = max(1.0, float((high - low).max()))
+    return np.stack([low - margin, high + margin])
+
+
+def _outline_of(points: Array, window: Array | None) -> Outline:
+    points = np.unique(np.round(points, 12), axis=0)
+    centre = points.mean(0)
+    _, sizes, axes = np.linalg.svd(points - centre, full_matrices=False)
+    rank = int((sizes > SAME * max(1.0, float(sizes.max(initial=0.0)))).sum())
+    if rank < 3:
+        flat = (points - centre) @ axes[:rank].T if rank else np.zeros((len(points), 0))
+        return Outline(points, [ring(flat)], window)
+    return Outline(points, _faces(points), window)
+
+
+def ring(points: Array) -> Array:
+    """Numbers of the extreme points (n, 0 to 2) in the order of the hull, counter-clockwise.
+
+    Examples:
+        >>> import numpy as np
+        >>> ring(np.array([[0.0, 0], [1, 1], [1, 0], [0, 1], [0.5, 0.5]])).tolist()
+        [0, 2, 1, 3]
     """
-
-    names: tuple[str, ...]
-    values: Any  # (*, m)
-    kinds: tuple[str, ...]  # "broken", "binds", "holds" (an equality) or "" for each rule, at the worst point
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return ((name, self.values[..., i]) for i, name in enumerate(self.names))
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.names:
-            raise KeyError(f"no rule is called {name!r}: there are {', '.join(self.names[:6])} ...")
-        return self.values[..., self.names.index(name)]
-
-    @property
-    def least(self) -> Array:
-        """The least slack of each rule over all points, (m,)."""
-        return np.asarray(as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
-
-    def __repr__(self) -> str:
-        width = max((len(name) for name in self.names[:SHOWN]), default=0)
-        rows = zip(self.names[:SHOWN], self.least, self.kinds, strict=False)
-        lines = [f"{name:<{width}}  {value:>10.6g}  {kind}".rstrip() for name, value, kind in rows]
-        return "\n".join(lines + ([f"... {count(len(self) - SHOWN, 'rule')} more"] if len(self) > SHOWN else []))
+    if points.shape[1] == 0:
+        return np.zeros(1, np.int64)
+    if points.shape[1] == 1:
+        return np.array([points[:, 0].argmin(), points[:, 0].argmax()])
+    order = np.lexsort((points[:, 1], points[:, 0])).tolist()
+    lower, upper = _chain(points, order), _chain(points, order[::-1])
+    return np.array(lower[:-1] + upper[:-1], np.int64)
 
 
-def slack(P: Polyhedron, x: Any) -> Slack:
-    """See :meth:`rayhull.Polyhedron.slack`."""
-    points, batch = flatten(P, x)
-    parts = [slacks(rows, points) for rows in (P.equality_rows, P.rows)]
-    values = joined_columns([0.0 - abs(parts[0][0]), parts[1][0]])  # (n, m)
-    plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
-    order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
-    names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
-    ordered = values[:, order.tolist()].reshape(*batch, len(order))
-    return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
+def _chain(points: Array, order: list[int]) -> list[int]:
+    """The lower hull of points given from left to right (Andrew's monotone chain)."""
+    kept: list[int] = []
+    for i in order:
+        while len(kept) > 1 and _turn(points[kept[-2]], points[kept[-1]], points[i]) <= SAME:
+            kept.pop()
+        kept.append(i)
+    return kept
 
 
-def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
-    broken = np.any(values < -tolerance, axis=0).tolist()
-    binds = np.any(values <= tolerance, axis=0).tolist()
-    kinds = ["broken" if b else "binds" if t else "" for b, t in zip(broken, binds, strict=True)]
-    return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """The sine of the angle at a from b to c, positive to the left."""
+    size = float(np.linalg.norm(b - a) * np.linalg.norm(c - a))
+    turn = float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+    return turn / size if size else 0.0
 
 
-def explain(P: Polyhedron, x: Any) -> str:
-    """See :meth:`rayhull.Polyhedron.explain`."""
-    found = slack(P, x)
-    if len(flatten(P, x)[0]) != 1:
-        raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
-    broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
-    lines = [f"The point is {_verdict(len(broken), len(found))}."]
-    lines += [f"  broken  {found.names[i]}, by {-found.least[i]:.6g}" for i in broken[:SHOWN]]
-    lines += [f"  binds   {found.names[i]}" for i in binding[:SHOWN]]
-    if loose:
-        verb, i = "has" if len(loose) == 1 else "have", loose[0]
-        least = f"{found.least[i]:.6g}: {found.names[i]}"
-        lines.append(f"  {count(len(loose), 'rule')} {verb} slack, the least {least}")
-    return "\n".join(lines)
+def _faces(points: Array) -> list[Array]:
+    """The facets of a hull in R^3 as rings; triangles of one plane are one face."""
+    from scipy.spatial import ConvexHull  # for pictures alone
+
+    hull = ConvexHull(points)
+    planes: dict[tuple[float, ...], set[int]] = {}
+    for triangle, plane in zip(hull.simplices, hull.equations, strict=True):
+        planes.setdefault(tuple(np.round(plane, 7) + 0.0), set()).update(int(i) for i in triangle)
+    faces = []
+    for members in planes.values():
+        numbers = np.array(sorted(members))
+        flat = points[numbers] - points[numbers].mean(0)
+        faces.append(numbers[ring(flat @ np.linalg.svd(flat)[2][:2].T)])
+    return faces
 
 
-def _verdict(broken: int, rules: int) -> str:
-    if not broken:
-        return f"inside: all {count(rules, 'rule')} hold"
-    return f"outside: {broken} of {count(rules, 'rule')} {'is' if broken == 1 else 'are'} broken"
+def section(P: Polyhedron, pick: Array, at: Array) -> Polyhedron:
+    """The points of P whose other coordinates are those of ``at``, in the picked coordinates alone."""
+    rest = np.setdiff1d(np.arange(P.dim), pick)
+    parts: list[Any] = []
+    for rows in (P.rows, P.equality_rows):
+        matrix = rows.matrix.toarray()
+        keep = np.abs(matrix[:, pick]).any(1)
+        parts += [matrix[keep][:, pick], (rows.rhs - matrix[:, rest] @ at[rest])[keep]]
+    A, b, A_eq, b_eq = parts
+    return type(P)(A, b, A_eq, b_eq, shape=len(pick))
+
+
+def projection(P: Polyhedron, pick: Array, window: Array | None, around: Array) -> Outline:
+    """The shadow of P on the picked coordinates: that of its generators, or linear programs where they are too many."""
+    try:
+        G = P.generators(max_generators=MAX_GENERATORS)
+    except BudgetExceededError:
+        if len(pick) != 2:
+            raise
+        return _traced(P, pick, window, around)
+    return outline(shadow(G, pick), window, around)
+
+
+def shadow(G: Generators, pick: Array) -> Generators:
+    """Generators in some of their coordinates, exact where they were."""
+    vertices = G.vertices if G.exact_vertices is None else G.exact_vertices
+    rays, lines = (G.rays, G.lines) if G.exact is None else (G.exact.rays, G.exact.lines)
+    along, both_ways = (v[:, pick][np.abs(v[:, pick]).any(1)] for v in (rays, lines))
+    return type(G)(vertices[:, pick], along, both_ways)
+
+
+def _traced(P: Polyhedron, pick: Array, window: Array | None, around: Array) -> Outline:
+    """Support points, then between neighbours wherever the set goes beyond their edge."""
+    if window is None and not P.is_bounded:
+        window = default_window(np.concatenate([P.interior_point().ravel()[None, pick], around]))
+    corners = [_support(P, pick, np.array(v, float), window) for v in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+    done = 0
+    while done < len(corners):
+        a, b = corners[done], corners[(done + 1) % len(corners)]
+        normal = np.array([b[1] - a[1], a[0] - b[0]])
+        length = float(np.linalg.norm(normal))
+        found = _support(P, pick, normal / length, window) if length > SAME else a
+        if length > SAME and float((found - a) @ normal) > 1e-6 * length * max(1.0, length):
+            corners.insert(done + 1, found)
+        else:
+            done += 1
+    return _outline_of(np.array(corners), window)
+
+
+def _support(P: Polyhedron, pick: Array, direction: Array, window: Array | None) -> Array:
+    """The point of P, in the picked coordinates, that goes furthest along a direction."""
+    cost = np.zeros(P.dim)
+    cost[pick] = -direction
+    bounds = np.full((P.dim, 2), (-np.inf, np.inf))
+    if window is not None:
+        bounds[pick] = window.T
+    rows, equalities = P.rows, P.equality_rows
+    equal = {"A_eq": equalities.matrix, "b_eq": equalities.rhs} if len(equalities) else {}
+    result = linprog(cost, A_ub=rows.matrix, b_ub=rows.rhs, bounds=bounds, **equal)
+    if result.status != 0:
+        raise ValueError(f"the set has no outline in this window: HiGHS says {result.message!r}.")
+    return np.asarray(result.x[pick])

@@ -1,9 +1,10 @@
-"""Is x in the set, and how far outside: in floats with a tolerance, or in rational arithmetic without one."""
+"""Is x in the set, in floats with a tolerance or in rational arithmetic without one; the slack of every rule there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
 from rayhull.sets.reading import Given, is_torch, read_given
-from rayhull.sets.rows import Rows
+from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 ULPS = 16  # the default tolerance of contains, in units of the dtype's eps
 CHUNK = 4_000_000  # values of rows at samples looked at together
+SHOWN = 20  # rules in a printed table
 
 
 def violation(P: Polyhedron, x: Any, **sides: Any) -> Any:
@@ -92,7 +94,57 @@ def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
     return x.reshape(math.prod(batch), P.dim), batch
 
 
-def slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
+# -- the slack of every rule at a point, by name -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Slack:
+    """The slack b - a·x of every rule, worst first: negative where it is broken; of an equality, minus its error.
+
+    ``values`` (\\*, m) are NumPy or torch as the points were, and differentiable for a tensor. Reading it as pairs, or
+    by a rule's name, gives a column each.
+    """
+
+    names: tuple[str, ...]
+    values: Any  # (*, m)
+    kinds: tuple[str, ...]  # "broken", "binds", "holds" (an equality) or "" for each rule, at the worst point
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self.values[..., i]) for i, name in enumerate(self.names))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(f"no rule is called {name!r}: there are {', '.join(self.names[:6])} ...")
+        return self.values[..., self.names.index(name)]
+
+    @property
+    def least(self) -> Array:
+        """The least slack of each rule over all points, (m,)."""
+        return np.asarray(_as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self.names[:SHOWN]), default=0)
+        rows = zip(self.names[:SHOWN], self.least, self.kinds, strict=False)
+        lines = [f"{name:<{width}}  {value:>10.6g}  {kind}".rstrip() for name, value, kind in rows]
+        return "\n".join(lines + ([f"... {count(len(self) - SHOWN, 'rule')} more"] if len(self) > SHOWN else []))
+
+
+def slack(P: Polyhedron, x: Any) -> Slack:
+    """See :meth:`rayhull.Polyhedron.slack`."""
+    points, batch = flatten(P, x)
+    parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
+    values = _namespace(points).concatenate([0.0 - abs(parts[0][0]), parts[1][0]], axis=1)  # (n, m)
+    plain, margin = _as_numpy(values), np.concatenate([_as_numpy(tolerance) for _, tolerance in parts], axis=1)
+    order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
+    names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
+    ordered = values[:, order.tolist()].reshape(*batch, len(order))
+    return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
+
+
+def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     """b - a·x for each point and row, and the tolerance that ``contains`` grants it: (n, d) → (n, m) twice."""
     x, eps = _float64(points), _eps(points)
     matrix, rhs = rows.scaled
@@ -102,14 +154,38 @@ def slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     return (c - _product(rows, x)) * scale, ULPS * eps * (size * norms + abs(c)) * scale
 
 
-def joined_columns(parts: list[Any]) -> Any:
-    """Arrays or tensors (n, m) side by side."""
-    return _namespace(parts[0]).concatenate(parts, axis=1)
-
-
-def as_numpy(x: Any) -> Array:
+def _as_numpy(x: Any) -> Array:
     """The numbers of an array or a tensor."""
     return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+
+
+def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
+    broken = np.any(values < -tolerance, axis=0).tolist()
+    binds = np.any(values <= tolerance, axis=0).tolist()
+    kinds = ["broken" if b else "binds" if t else "" for b, t in zip(broken, binds, strict=True)]
+    return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
+
+
+def explain(P: Polyhedron, x: Any) -> str:
+    """See :meth:`rayhull.Polyhedron.explain`."""
+    found = slack(P, x)
+    if len(flatten(P, x)[0]) != 1:
+        raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
+    broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
+    lines = [f"The point is {_verdict(len(broken), len(found))}."]
+    lines += [f"  broken  {found.names[i]}, by {-found.least[i]:.6g}" for i in broken[:SHOWN]]
+    lines += [f"  binds   {found.names[i]}" for i in binding[:SHOWN]]
+    if loose:
+        verb, i = "has" if len(loose) == 1 else "have", loose[0]
+        least = f"{found.least[i]:.6g}: {found.names[i]}"
+        lines.append(f"  {count(len(loose), 'rule')} {verb} slack, the least {least}")
+    return "\n".join(lines)
+
+
+def _verdict(broken: int, rules: int) -> str:
+    if not broken:
+        return f"inside: all {count(rules, 'rule')} hold"
+    return f"outside: {broken} of {count(rules, 'rule')} {'is' if broken == 1 else 'are'} broken"
 
 
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------

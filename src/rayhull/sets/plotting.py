@@ -9,7 +9,7 @@ import numpy as np
 
 from rayhull.errors import MissingExtraError
 from rayhull.exact.numbers import Array
-from rayhull.sets.outline import Outline, outline, projection, section, shadow
+from rayhull.sets.description import Outline, outline, projection, section, shadow
 from rayhull.sets.reading import is_torch
 
 if TYPE_CHECKING:

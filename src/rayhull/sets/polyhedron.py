@@ -11,7 +11,6 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
-from rayhull.sets.description import Slack, describe, explain, slack, summary
 from rayhull.sets.linear_programs import is_bounded, is_subset, refuse_if_empty
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, read_scipy, to_scipy
 from rayhull.sets.rows import Rows
@@ -144,7 +143,7 @@ class Polyhedron(Statement):
         """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
         return bool(np.all(np.asarray(self.contains(x))))
 
-    def slack(self, x: Any) -> Slack:
+    def slack(self, x: Any) -> membership.Slack:
         """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
 
         Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
@@ -160,7 +159,7 @@ class Polyhedron(Statement):
             >>> float(P.slack([70, 30])["coal <= 2*gas"])
             -10.0
         """
-        return slack(self, x)
+        return membership.slack(self, x)
 
     def explain(self, x: Any) -> str:
         """One point in words: which rules are broken and by how much, which bind.
@@ -173,7 +172,7 @@ class Polyhedron(Statement):
               binds   gas <= 60
               2 rules have slack, the least 60: gas >= 0
         """
-        return explain(self, x)
+        return membership.explain(self, x)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
@@ -270,9 +269,13 @@ class Polyhedron(Statement):
 
     def describe(self) -> str:
         """What a person wants to know before using the set: dimension, rows, hidden equalities, blocks."""
+        from rayhull.sets.description import describe
+
         return describe(self)
 
     def __repr__(self) -> str:
+        from rayhull.sets.description import summary
+
         return summary(self)
 
     def plot(

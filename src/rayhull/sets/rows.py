@@ -259,6 +259,12 @@ class Label:
         return self.text.format(", ".join(str(i) for i in place))
 
 
+def count(n: int, noun: str) -> str:
+    """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n} {noun if n == 1 else plural}"
+
+
 def number_text(value: Any) -> str:
     """A number without noise: 2 for 2.0, 1/3 for a fraction.
 
