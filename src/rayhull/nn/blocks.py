@@ -18,8 +18,8 @@ from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
-    from rayhull.sets.products import BlockGroup
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 
 class BasePoint(Constants):
