@@ -36,6 +36,9 @@ LOST = 2.0**-40  # what is left of a float64 vector below this share has lost to
 Weights = Callable[[Tensor], Tensor]
 
 
+# -- round coordinates -----------------------------------------------------------------------------------------------
+
+
 def round_coordinates(
     rows: sp.csr_array | Array,
     slack: Array,
@@ -102,6 +105,9 @@ def _principal(weighted: Array) -> tuple[Array, Array]:
         return np.maximum(curvature, 0.0), directions.T
     _, values, directions = np.linalg.svd(weighted, full_matrices=True)
     return np.concatenate([values**2, np.zeros(d - len(values))]), directions
+
+
+# -- lines and rays --------------------------------------------------------------------------------------------------
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -192,6 +198,9 @@ def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: Non
     if len(rays) == 1 and not torch.is_grad_enabled():
         return torch.addcmul(flat, weights, rays).reshape(u.shape)  # one pass; its backward pass would take more
     return torch.addmm(flat, weights, rays).reshape(u.shape)
+
+
+# -- convex weights --------------------------------------------------------------------------------------------------
 
 
 def softmax(z: Tensor) -> Tensor:

@@ -33,6 +33,9 @@ CONVERGED = 1e-14  # squared Newton decrement
 LARGEST_ETA, RIDGE = 1e12, 1e-6  # of phase 1: no weight beyond it; for directions that no row bounds
 
 
+# -- rows of the sample ----------------------------------------------------------------------------------------------
+
+
 def times(rows: Tensor, w: Tensor) -> Tensor:
     """g_i·w for every row. Shape: (m, k) or (n, m, k), (n, k) → (n, m)
 
@@ -167,6 +170,9 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
     error = torch.where(single, torch.zeros_like(error), error)
     return (times(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
+
+
+# -- interior points -------------------------------------------------------------------------------------------------
 
 
 class Interior(NamedTuple):

@@ -28,6 +28,9 @@ EPS = 2.0**-53  # the unit roundoff of float64
 LARGEST = 2.0**127  # float64 coefficients beyond are cut: products stay finite, and float32 holds the number
 
 
+# -- the shrink ------------------------------------------------------------------------------------------------------
+
+
 def shrink(y: Tensor, gauge: Tensor) -> Tensor:
     """y / max(1, gauge): the identity inside, radially onto the boundary outside.
 
@@ -92,6 +95,9 @@ def clamp_then_shrink(y: Tensor, rows: Tensor, lower: Tensor, upper: Tensor) -> 
     """
     y = torch.minimum(torch.maximum(y, lower), upper)
     return shrink(y, (y @ rows.mT).amax(-1)) if len(rows) else y
+
+
+# -- zero violation --------------------------------------------------------------------------------------------------
 
 
 def roundoff(dtype: torch.dtype) -> float:

@@ -150,6 +150,26 @@ def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
         )
 
 
+def cone_at(P: Polyhedron, view: View, budget: int | None) -> tuple[Array, Array, Array]:
+    """Lines and unit rays of the rows that meet at a base point, and an orthonormal basis (n, k) of the rays' span."""
+    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.loose]))
+    cone = homogeneous(P, view.cone, implicit)
+    found, span = cone.generators(max_generators=budget), row_span(cone)
+    return found.lines, unit_rays(found.rays, span), span
+
+
+def row_span(P: Polyhedron) -> Array:
+    """An orthonormal basis (n, k) of the span of all rows: what is orthogonal to every line."""
+    rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
+    return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))
+
+
+def unit_rays(rays: Array, span: Array) -> Array:
+    """Rays without their part along the lines (any amount of it is the same ray), at unit length."""
+    rays = (rays @ span) @ span.T
+    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))
+
+
 def interior_ray(P: Polyhedron) -> Array | None:
     """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
     if P.is_bounded:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
 
 
+# -- one kind of block -----------------------------------------------------------------------------------------------
+
+
 class BasePoint(Constants):
     """The point that directions start from, the same for every sample. Shape: (n,)"""
 
@@ -164,6 +167,9 @@ def _fixed_sides(P: Polyhedron, view: View | None, mirrored: bool) -> frozenset[
     places = {"upper": P.layout.upper_rows, "lower": P.layout.lower_rows}
     bounds = {name for name, rows in places.items() if np.isin(view.cone, np.r_[rows]).any()}
     return frozenset(fixed | ({"upper", "lower"} if bounds and mirrored else bounds))
+
+
+# -- all kinds together ----------------------------------------------------------------------------------------------
 
 
 class ToEventOrder(Constants):

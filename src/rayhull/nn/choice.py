@@ -8,6 +8,7 @@ same set gives the same way.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.errors import BudgetExceededError
+from rayhull.errors import BudgetExceededError, RayhullError
 from rayhull.maps.coefficients import without
 from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
-from rayhull.nn.closed_forms import asked_order, asked_shift, order, shift, slopes
+from rayhull.nn.closed_forms import order, shift, slopes
 from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import (
@@ -34,7 +35,6 @@ from rayhull.nn.directions import (
     Round,
     Step,
     Way,
-    level_of_caller,
     undone,
 )
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
@@ -215,9 +215,17 @@ def _untried(P: Polyhedron, options: Options) -> Choice:
     warnings.warn(
         f"{len(P.inequalities)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, "
         'which may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
-        stacklevel=level_of_caller(),
+        stacklevel=_level_of_caller(),
     )
     return shrink(P, options, "too many rows to compare ways on")
+
+
+def _level_of_caller() -> int:
+    """The stacklevel (for whoever calls this) of the line outside rayhull and torch that makes the layer."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def candidates(place: Place) -> dict[str, Way]:
@@ -284,12 +292,27 @@ def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
     return base + (y if scale is None else y * scale.unsqueeze(-1))
 
 
+def _asked(way: Callable[[Polyhedron, Options], Choice | None], needs: str) -> Way:
+    """A closed form asked for by name: refused where it does not fit."""
+
+    def asked(P: Polyhedron, options: Options) -> Choice:
+        found = way(P, options)
+        if found is None:
+            raise RayhullError(f"{needs}, which is not what {P} states. Use method='auto'.")
+        return found
+
+    return asked
+
+
 METHODS: dict[str, Way] = {
     "auto": auto,
     "rays": rays,
     "vertices": vertices,
-    "order": asked_order,
-    "shift": asked_shift,
+    "order": _asked(
+        lambda P, options: slopes(P, options) or order(P, options),
+        "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for all",
+    ),
+    "shift": _asked(shift, "method='shift' needs one row and bounds"),
     "shrink": shrink,
     "approach": approach,
     "projection": projection,

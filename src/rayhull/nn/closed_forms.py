@@ -15,7 +15,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.errors import RayhullError
 from rayhull.maps.approach import clipped_shift
 from rayhull.maps.order import between, between_inverse, chain, from_slopes, into_grid_order, into_order, levels
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
@@ -27,6 +26,9 @@ from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+
+# -- orders of coordinates -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +153,9 @@ def inner_point(base: Array, order: PartialOrder) -> Array:
     return np.asarray(between_inverse(torch.as_tensor(base), order.lower, order.upper))
 
 
+# -- one row and bounds ----------------------------------------------------------------------------------------------
+
+
 class Shift(Direction):
     """One row and bounds: the nearest point to x0 + M c by a clipped shift."""
 
@@ -241,12 +246,7 @@ def shift(P: Polyhedron, options: Options) -> Choice | None:
     return Choice("shift", "one row and bounds: a clipped shift", Shift(P, view.base, matrix, options.factory), None)
 
 
-def asked_shift(P: Polyhedron, options: Options) -> Choice:
-    """The same, asked for by name."""
-    found = shift(P, options)
-    if found is None:
-        raise RayhullError(f"method='shift' needs one row and bounds, which is not what {P} states: use 'auto'.")
-    return found
+# -- orders of slopes ------------------------------------------------------------------------------------------------
 
 
 def chain_of_slopes(P: Polyhedron) -> PartialOrder | None:
@@ -320,14 +320,3 @@ def slopes(P: Polyhedron, options: Options) -> Choice | None:
     direction = Slopes(found, view.base, options.scale, options.factory)
     reason = f"a chain of {P.dim - 1} slopes by its own increments, between {found.lower:.4g} and {found.upper:.4g}"
     return Choice("order", reason, direction, view)
-
-
-def asked_order(P: Polyhedron, options: Options) -> Choice:
-    """A partial order of the coordinates, or a chain of slopes, asked for by name."""
-    found = slopes(P, options) or order(P, options)
-    if found is None:
-        raise RayhullError(
-            "method='order' needs rows x_i <= x_j, of coordinates or of the slopes of a curve, and the same bounds for "
-            f"all of them, which is not what {P} states. Use method='auto'."
-        )
-    return found

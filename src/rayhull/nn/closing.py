@@ -22,8 +22,10 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-
 GATHER_COST = 16  # one gathered entry costs about as much as this many entries of a dense product (batch 256, float32)
+
+
+# -- the gauge -------------------------------------------------------------------------------------------------------
 
 
 class Product(Constants):
@@ -228,6 +230,9 @@ def positive(slack: Tensor) -> Tensor:
             "state the set with its tightest right-hand sides, so that its centre is inside for every sample."
         )
     return torch.where(outside, torch.full_like(slack, torch.nan), slack)
+
+
+# -- closings --------------------------------------------------------------------------------------------------------
 
 
 class How(NamedTuple):

@@ -8,7 +8,6 @@ set before the shrink closes the rest. Each kind has one interface, so that a ne
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,6 +26,9 @@ from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+
+# -- what was asked, and what was chosen -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,7 @@ class Choice:
 Way = Callable[["Polyhedron", Options], Choice]
 
 
-def level_of_caller() -> int:
-    """The stacklevel (for whoever calls this) of the line outside rayhull and torch that makes the layer."""
-    level, frame = 0, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
-        level, frame = level + 1, frame.f_back
-    return level + 1
+# -- directions ------------------------------------------------------------------------------------------------------
 
 
 class Direction(Constants):
@@ -180,6 +177,9 @@ class Round(Direction):
     def fold(self) -> tuple[Array, Direction]:
         matrix = self.exact["matrix"]
         return np.diag(matrix) if self.diagonal else matrix, self.onto_hull
+
+
+# -- steps -----------------------------------------------------------------------------------------------------------
 
 
 class Step(Constants):

@@ -23,12 +23,13 @@ from rayhull.maps.coefficients import (
 )
 from rayhull.maps.order import share
 from rayhull.nn.base_point import (
-    DEPENDENT,
     View,
-    homogeneous,
+    cone_at,
     near_one,
+    row_span,
     seen_from_apex,
     simplicial_rays,
+    unit_rays,
     unit_rows,
     within,
 )
@@ -42,11 +43,13 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-
 START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
 ORTHOGONAL = 1.5  # ‖A‖ ‖A⁺‖ up to which u - A⁺relu(A u) is next to the nearest point
 AGAINST = -0.2  # least cosine between rays from which on coefficients of their own learn badly
 AT_ZERO = float(np.log(2))  # softplus(0)
+
+
+# -- directions ------------------------------------------------------------------------------------------------------
 
 
 class Simplicial(Direction):
@@ -221,6 +224,9 @@ def unit_start(rays: Array) -> Array:
     return rays * np.sqrt(rays.shape[1] / (mean**2 + spread))
 
 
+# -- ways in ---------------------------------------------------------------------------------------------------------
+
+
 def rays(P: Polyhedron, options: Options) -> Choice:
     """Lines and rays of the rows that meet at a point; other rows shrink."""
     view = apex(P)
@@ -299,31 +305,17 @@ def _at_base(P: Polyhedron, view: View, rays: Array, span: Array, options: Optio
     return unit_start(rays)
 
 
-def cone_at(P: Polyhedron, view: View, budget: int | None) -> tuple[Array, Array, Array]:
-    """Lines and unit rays of the rows that meet at a base point, and an orthonormal basis (n, k) of the rays' span."""
-    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.loose]))
-    cone = homogeneous(P, view.cone, implicit)
-    found, span = cone.generators(max_generators=budget), _row_span(cone)
-    return found.lines, _clean(found.rays, span), span
-
-
 def vertices(P: Polyhedron, options: Options) -> Choice:
     found = P.generators(max_generators=options.max_generators)
     beyond = None
     if len(found.rays) or len(found.lines):
-        span = _row_span(P)
-        rays = unit_start(_clean(found.rays, span))
+        span = row_span(P)
+        rays = unit_start(unit_rays(found.rays, span))
         function = options.function("softplus")
         beyond = LinesAndRays(rays, _line_space(span, found.lines), function, options.factory)
     direction = Vertices(found.vertices, beyond, weights_named(options.weights), options.factory)
     counts = f"{len(found.vertices)} vertices, {len(found.rays)} rays, {len(found.lines)} lines"
     return Choice("vertices", counts, direction, None)
-
-
-def _row_span(P: Polyhedron) -> Array:
-    """An orthonormal basis (n, k) of the span of all rows: what is orthogonal to every line."""
-    rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
-    return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))
 
 
 def _line_space(span: Array, lines: Array) -> LineSpace | None:
@@ -338,9 +330,3 @@ def _line_space(span: Array, lines: Array) -> LineSpace | None:
         basis, triangle = np.linalg.qr(lines.T)
         return LineSpace((basis * np.sign(np.diag(triangle))).T, by_basis=True)
     return LineSpace(span, by_basis=False)
-
-
-def _clean(rays: Array, span: Array) -> Array:
-    """Rays without their part along the lines (any amount of it is the same ray), at unit length."""
-    rays = (rays @ span) @ span.T
-    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

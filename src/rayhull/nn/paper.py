@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import RayhullError
-from rayhull.nn.base_point import seen_from_apex
+from rayhull.nn.base_point import cone_at, seen_from_apex
 from rayhull.nn.closing import How
 from rayhull.nn.constrained import Constrained
 from rayhull.nn.directions import Choice, Options
-from rayhull.nn.generators import LinesAndRays, cone_at
+from rayhull.nn.generators import LinesAndRays
 from rayhull.nn.map_into import MapInto
 from rayhull.projection.sides import Sides
 

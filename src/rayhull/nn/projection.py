@@ -29,6 +29,9 @@ MOST = 64  # projectors kept for programs that name them
 _projectors: dict[str, Projector] = {}
 
 
+# -- modules ---------------------------------------------------------------------------------------------------------
+
+
 class Projection(OfSet):
     r"""The nearest point of a set, as a layer without parameters.
 
@@ -158,6 +161,9 @@ class ProjectedInEval(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         out: Tensor = self.model(*args, **kwargs)
         return out if self.training else self.projection(out)
+
+
+# -- the operator ----------------------------------------------------------------------------------------------------
 
 
 def packed(projector: Projector) -> Tensor:

@@ -28,7 +28,6 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is refused
 

@@ -28,6 +28,9 @@ ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be 
 FLOOR = 1e-280  # instead of 0 in a denominator; times ROUNDING it is still a normal number
 
 
+# -- what is given and what comes out --------------------------------------------------------------------------------
+
+
 @dataclass(eq=False)
 class Problem:
     """min ½‖z − y‖² subject to G z <= c for the first ``m`` rows, = c for the others, lower <= z <= upper.
@@ -146,6 +149,9 @@ class Solver:
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         """Nearest points, each with its residual; ``guess``: multipliers to start from, (N, M)."""
         raise NotImplementedError
+
+
+# -- the certificate -------------------------------------------------------------------------------------------------
 
 
 def residual(problem: Problem, z: Tensor, multipliers: Tensor) -> Tensor:

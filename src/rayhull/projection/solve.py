@@ -26,10 +26,12 @@ from rayhull.projection.solvers.one_by_one import least_violation
 if TYPE_CHECKING:
     from rayhull.projection.sample_rows import DenseProblem
 
-
 LARGE = 1_000_000  # numbers
 Gradients = tuple[Tensor | None, ...]
 SIDES = 4  # b, b_eq, lower, upper; rows of the sample have a derivative of their own
+
+
+# -- all blocks of a call --------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -120,6 +122,9 @@ def _least_violation(problem: Problem, solution: Solution, empty: Tensor) -> Non
     solution.status[empty], solution.residual[empty] = SOLVED, torch.nan
 
 
+# -- what was found out on the way -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Info:
     """What was found out on the way. Shape: every tensor begins with the batch shape of x.
@@ -207,6 +212,9 @@ def _names(samples: Tensor, most: int = 8) -> str:
     text = ", ".join(map(str, numbers[:most]))
     more = f" and {len(numbers) - most} others" if len(numbers) > most else ""
     return f"sample{'s' if len(numbers) > 1 else ''} {text}{more}"
+
+
+# -- derivatives -----------------------------------------------------------------------------------------------------
 
 
 class Nearest(torch.autograd.Function):

@@ -24,13 +24,15 @@ from rayhull.sets.rows import Array, Rows, unit_rows
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-
 SPARSE = 0.05  # the share of entries below which products with a sparse matrix are faster
 DENSE = 0.25  # the share of entries from which the compiled kernels take rows densely
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 DEPENDENT = 1e-13  # singular values below this, relative to the largest, belong to dependent rows
 NEARLY = 1e-5  # singular values below this, relative to the largest: floats would lose five digits of the point
 ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational elimination that are worth their time
+
+
+# -- the rows as a linear map ----------------------------------------------------------------------------------------
 
 
 class LinearMap(Protocol):
@@ -202,6 +204,9 @@ def _tensors(rows: sp.csr_array, dense: Array, like: Tensor, sparse: bool) -> tu
             warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
             parts.append(torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False))
     return parts[0], parts[1]
+
+
+# -- the standard form -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

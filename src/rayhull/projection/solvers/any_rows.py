@@ -39,6 +39,9 @@ Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
 
 
+# -- active sets -----------------------------------------------------------------------------------------------------
+
+
 class ActiveSet(Solver):
     """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
 
@@ -123,6 +126,9 @@ def width(rows: sp.csr_array) -> float:
     first = np.arange(rows.shape[0])
     np.minimum.at(first, shared.row, shared.col)
     return float((np.arange(rows.shape[0]) - first).mean()) if rows.shape[0] else 0.0
+
+
+# -- the dual method -------------------------------------------------------------------------------------------------
 
 
 class DualNewton(Solver):
@@ -242,6 +248,9 @@ def _dual_value(problem: Problem, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     z = problem.clip(problem.shifted(lam))
     excess = problem.matrix.times(z) - problem.c
     return 0.5 * ((z - problem.y) ** 2).sum(1) + (lam * excess).sum(1), z, excess
+
+
+# -- points far from the set -----------------------------------------------------------------------------------------
 
 
 def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> Solution:

@@ -21,6 +21,9 @@ STEPS = 120
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
 
 
+# -- bounds, equalities, one row -------------------------------------------------------------------------------------
+
+
 class Clamp(Solver):
     """min ½‖z − y‖² subject to lower <= z <= upper: z = clip(y, lower, upper)."""
 
@@ -159,6 +162,9 @@ def _out_of_reach(problem: Problem, a: Tensor) -> Tensor:
     slack = 1e-12 * (1e-3 + c.abs())
     above = least > c + slack
     return above | (most < c - slack) if problem.m == 0 else above
+
+
+# -- orders ----------------------------------------------------------------------------------------------------------
 
 
 class Chain(Solver):

@@ -31,6 +31,9 @@ Solve = Callable[[Array, Array, Array, Array], tuple[Array, Array, bool]]
 ACCEPTED = {"osqp": 1e-4, "daqp": 1e-8, "piqp": 1e-8, "clarabel": 1e-7}
 
 
+# -- least distance --------------------------------------------------------------------------------------------------
+
+
 class LeastDistance(Solver):
     """One by one on the host; a sample without any point gets the status EMPTY."""
 
@@ -141,6 +144,9 @@ def _with_violations(problem: Problem) -> Problem:
     )
     matrix = SampleMatrix(torch.cat([G, -eye / STIFFNESS], 2) / norm)
     return replace(problem.at(wide), matrix=matrix, c=problem.c / norm, lower=lower, upper=upper)
+
+
+# -- other people's solvers ------------------------------------------------------------------------------------------
 
 
 class External(Solver):
