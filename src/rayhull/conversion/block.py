@@ -181,9 +181,9 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
     if exact.rays.dtype == object and exact.rays.size * len(P.rows) > MANY_PRODUCTS:
         return
     for rows, equal in ((P.rows, False), (P.equality_rows, True)):
-        if not len(rows):
-            continue
         rhs = rows.exact[1]
+        if not len(rhs):
+            continue
         for tops, bottoms in ((exact.numerators, exact.denominators), (exact.rays, exact.denominators[:0])):
             value = _values(rows, tops) if tops.any() else np.zeros((1, 1), np.int64)
             most = times(bottoms[:, None], rhs) if rhs.any() and len(bottoms) else np.zeros((1, 1), np.int64)
@@ -193,7 +193,7 @@ def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
 
 def _values(rows: Rows, tops: Array) -> Array:
     """tops @ row for each generator and row, exactly; sparse where that is less work and the numbers fit."""
-    m, d, entries = len(rows), rows.dim, int(rows.sizes.max())
+    m, d, entries = len(rows.sizes), rows.dim, int(rows.sizes.max())
     sparse = len(tops) * m * d >= FEW_PRODUCTS and 20 * entries <= d
     bound = entries * largest(rows.exact[0]) * largest(tops) if sparse else 0
     if not sparse or bound >= INT64_SAFE:

@@ -116,8 +116,7 @@ def slack_form(P: Polyhedron) -> SlackForm:
     A, b = _tightest(*P.rows.dense_integers())
     both = np.concatenate([E, A]) if len(E) else A
     rows, pivots = _independent(both, len(E))
-    rest = others(rows, len(both))
-    chosen = both[rows] if len(rest) else both
+    chosen = both[rows] if len(rows) < len(both) else both
     # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
     neighbours = len(pivots) > 0 and bool((np.diff(pivots) == 1).all())
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
@@ -125,7 +124,7 @@ def slack_form(P: Polyhedron) -> SlackForm:
     edges = np.zeros(chosen.shape, dtype=back.dtype)
     edges[:, columns] = back.T
     np.negative(edges, out=edges)
-    lines = _lines(chosen, pivots, edges, scales)
+    lines, rest = _lines(chosen, pivots, edges, scales), others(rows, len(both))
     if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")
     offsets = np.concatenate([e, b])

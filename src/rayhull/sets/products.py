@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -82,10 +84,7 @@ def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:
     """
     sets = list(sets)
     _refuse_others(sets, "intersection")
-    result = sets[0]
-    for s in sets[1:]:
-        result = result & s
-    return result
+    return reduce(and_, sets)
 
 
 def _refuse_others(sets: Sequence[Any], name: str) -> None:
