@@ -22,7 +22,7 @@ from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options
 from rayhull.nn.tail import Fields
 from rayhull.projection.sides import Sides
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -167,11 +167,9 @@ class Shift(Direction):
     base: Tensor
     matrix: Tensor
 
-    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
-        equality = len(P.equality_rows) == 1
+    def __init__(self, P: Polyhedron, rows: Rows, base: Array, matrix: Array, factory: Factory) -> None:
         super().__init__(factory)
-        self.coefficients, self.equality = P.dim, equality
-        rows = P.equality_rows if equality else P.inequalities
+        self.coefficients, self.equality = P.dim, rows is P.equality_rows
         for name, values in (
             ("row", rows.matrix.toarray()[0]),
             ("rhs", rows.rhs[0]),
@@ -217,11 +215,13 @@ class Shift(Direction):
         return (y - self.base) / self.matrix
 
 
-def one_row(P: Polyhedron) -> bool:
-    """Whether the block has one row and bounds, and no more."""
-    return len(P.inequalities) + len(P.equality_rows) == 1 and bool(
-        np.isfinite(np.concatenate([P.lower_bounds, P.upper_bounds])).any()
-    )
+def one_row(P: Polyhedron) -> Rows | None:
+    """The inequality or equality of a block that has one row and bounds, and no more; None for other blocks."""
+    stated, equal = len(P.inequalities), len(P.equality_rows)
+    bounded = np.isfinite(P.lower_bounds).any() or np.isfinite(P.upper_bounds).any()
+    if stated + equal != 1 or not bounded:
+        return None
+    return P.equality_rows if equal else P.inequalities
 
 
 def order(P: Polyhedron, options: Options) -> Choice | None:
@@ -239,11 +239,13 @@ def order(P: Polyhedron, options: Options) -> Choice | None:
 
 def shift(P: Polyhedron, options: Options) -> Choice | None:
     """One row and bounds: the nearest point in closed form; None for other rows."""
-    if not one_row(P):
+    rows = one_row(P)
+    if rows is None:
         return None
     view = seen_from_inside(P, options.base, options.scale)
     matrix = coordinates_at(P, view, options.scale, diagonal=True)
-    return Choice("shift", "one row and bounds: a clipped shift", Shift(P, view.base, matrix, options.factory), None)
+    direction = Shift(P, rows, view.base, matrix, options.factory)
+    return Choice("shift", "one row and bounds: a clipped shift", direction, None)
 
 
 # -- orders of slopes ------------------------------------------------------------------------------------------------

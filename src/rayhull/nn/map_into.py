@@ -107,13 +107,17 @@ class MapInto(Blockwise):
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, factory)
         kinds = P.mirrored_groups
         bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
+        order = np.concatenate([kind.index.ravel() for kind in kinds])
         self.parts = Blocks(
-            BlockMap(P, kind, self._choose(kind.polyhedron, replace(chosen, base=own)), factory)
-            for kind, own in zip(kinds, bases, strict=True)
+            [
+                BlockMap(P, kind, self._choose(kind.polyhedron, replace(chosen, base=own)), factory)
+                for kind, own in zip(kinds, bases, strict=True)
+            ]
         )
-        self.to_event_order = ToEventOrder(np.concatenate([b.index.ravel() for b in kinds]), P.shape, factory)
+        self.to_event_order = ToEventOrder(order, P.shape, factory)
         self.renew()
-        self.strict = strict
+        if strict:
+            self.strict = True
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         chosen = choose(block, options)

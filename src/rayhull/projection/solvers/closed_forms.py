@@ -97,7 +97,8 @@ class ClippedShift(Solver):
         at, out = problem.places, problem.out
         if at is not None and out is not None and problem.x is not None and self.form.compiled:
             in_place = operators.InPlace(problem.x, at.index, at.scale, out)
-            return Solution(None, *operators.clipped_shift(in_place, self.row, problem.sides, problem.m == 0))
+            sides = problem.c, problem.lower, problem.upper
+            return Solution(None, *operators.clipped_shift(in_place, self.row, sides, problem.m == 0))
         row = self.form.matrix.dense(problem.c)[0]
         z, t, steps = _shift(problem, row, equality=problem.m == 0)
         solution = certified(problem, z, t[:, None], steps)
