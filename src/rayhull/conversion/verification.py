@@ -92,6 +92,9 @@ def products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[An
     """
     bits = (52 - C.shape[1].bit_length()) // 2
     digits_Y, digits_C = _digits(Y, bits), _digits(C, bits)
+    if len(digits_Y) == len(digits_C) == 1:
+        exact = digits_Y[0] @ digits_C[0].T
+        return exact, exact
     high = low = np.zeros((len(Y), len(C)), np.int64)
     for place in range(len(digits_Y) + len(digits_C) - 1):
         for a in range(max(0, place - len(digits_C) + 1), min(place + 1, len(digits_Y))):

@@ -10,6 +10,7 @@ import numpy as np
 from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, product
 
 MOST_DIGITS = 20  # of a continued fraction
+FEW = 3  # times the width: so many rows are looked at first, since they most often span all
 DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense
 
 
@@ -20,17 +21,38 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     them is proved by more primes: a rank r is certain once the product of the primes passes Hadamard's bound on every
     minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0.
     """
-    last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1) if matrix.size else np.zeros(0, np.int64)
-    if len(np.unique(last)) == len(matrix) and matrix.any(axis=1).all():  # an echelon as it stands: chains, tiles
-        return np.arange(len(matrix)), last
-    bits = _bits(np.asarray((matrix.astype(float if matrix.dtype != object else object) ** 2).sum(axis=1)))
-    best, proved = (last[:0], last[:0]), 0.0
+    m, width = matrix.shape
+    if m > FEW * width > 0:
+        found = independent_rows(matrix[: FEW * width])
+        if len(found[0]) == width:
+            return found
+    if _is_echelon(matrix):  # as it stands: chains, tiles
+        return np.arange(m), _last_entries(matrix)
+    best, proved, bits = (np.zeros(0, np.int64), np.zeros(0, np.int64)), 0.0, None
     for prime in _primes():
         found = _eliminate(matrix, prime)
         best, proved = found if len(found[0]) > len(best[0]) else best, proved + math.log2(prime)
-        if _is_certain(len(best[0]), proved, bits, matrix.shape[1]):
+        if len(best[0]) == min(m, width):
+            break
+        if bits is None:
+            bits = _bits(np.asarray((matrix.astype(float if matrix.dtype != object else object) ** 2).sum(axis=1)))
+        if _is_certain(len(best[0]), proved, bits, width):
             break
     return best
+
+
+def _is_echelon(matrix: Array) -> bool:
+    """Whether the last entries of the rows that are not zero stand in columns of their own."""
+    m, width = matrix.shape
+    return m <= width and bool(matrix.any(axis=1).all()) and len(np.unique(_last_entries(matrix))) == m
+
+
+def _last_entries(matrix: Array) -> Array:
+    """The column of each row's last entry that is not zero."""
+    if not matrix.size:
+        return np.zeros(0, np.int64)
+    columns: Array = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1)
+    return columns
 
 
 def rank(data: Array, indices: Array, indptr: Array, width: int) -> int:
