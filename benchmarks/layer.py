@@ -114,6 +114,8 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         "rayhull": layer,
         "rayhull, folded": layer.fold(),
         "rayhull, strict": strict,
+        "rayhull, strict, shrink": rh.Constrained(P.dim, P, strict=True, method="shrink"),
+        "rayhull, strict, ten dual steps": rh.Constrained(P.dim, P, strict=True, method="approach", approach=10),
         "rayhull, strict, folded": strict.fold(),
         "rayhull, strict, folded and compiled": strict.fold(compile=True),
     }
@@ -151,6 +153,20 @@ def _measured(
     return timings | (interleave(slow, rounds=1, most_seconds=1.0, clock=clock) if slow else {})
 
 
+def one_sample(P: rh.Polyhedron, rounds: int) -> dict[str, Timing]:
+    """A batch of one, as a policy is called."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    h = torch.randn(1, P.dim)
+    modules = {
+        "nn.Linear": nn.Linear(P.dim, P.dim),
+        "rayhull": rh.Constrained(P.dim, P),
+        "rayhull, strict": rh.Constrained(P.dim, P, strict=True),
+        "rayhull, strict, shrink": rh.Constrained(P.dim, P, strict=True, method="shrink"),
+    }
+    return interleave({name: forward(m, h) for name, m in modules.items()}, rounds=2 * rounds, clock=CLOCK[1])
+
+
 def set_up(peers: bool) -> dict[str, float]:
     """Seconds to build the layer at d = 200 with 400 rows."""
     P = boxed(200, 400)
@@ -185,6 +201,7 @@ def main() -> None:
         results[f"checkerboard and box, {threads} threads"] = images(threads, rounds)
         for name, P in (("cone d=20 m=10", cone()), ("box d=50 m=30", boxed())):
             results[f"{name}, {threads} threads"] = against_peers(P, threads, rounds, not quick and threads == 1)
+    results["one sample"] = {name: one_sample(P, rounds) for name, P in (("cone", cone()), ("box", boxed()))}
     results["growth"] = growth((10, 100, 1000) if quick else (10, 100, 1000, 10_000))
     text = report(results)
     print(text)
@@ -210,6 +227,12 @@ def report(results: Mapping[str, Any]) -> str:
         rows += [[f"{way}, left out: {why}", *5 * ["–"]] for way, why in result.get("skipped", {}).items()]
         header = ("layer", "forward ms", "over Linear", "training step over Linear", "violation", "outside exactly")
         parts.append(f"### {name}\n\n{table(rows, header)}\n")
+    ones = [
+        [name, way, f"{1e6 * t.median:.1f}", f"{1e6 * (t.median - ways['nn.Linear'].median):+.1f}"]
+        for name, ways in results.get("one sample", {}).items()
+        for way, t in ways.items()
+    ]
+    parts.append("### One sample\n\n" + table(ones, ("set", "layer", "forward µs", "over Linear µs")) + "\n")
     rows = [(n, *(f"{v[k]:.3g}" for k in ("state", "build", "forward"))) for n, v in results["growth"].items()]
     parts.append("### Growth (sparse, d = m, batch 64, seconds)\n\n" + table(rows, ("d", "state", "build", "forward")))
     parts.append(f"\nSet-up at d=200, m=400: {results['set-up']['rayhull, strict']:.2f} s (strict).")

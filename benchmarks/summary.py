@@ -40,7 +40,10 @@ def conversion() -> str:
     return table(rows, ["conversion", "rayhull", "best of cddlib, PPL, PPLite, Normaliz", "gain"])
 
 
-SHORT = ("rayhull", "rayhull, strict", "rayhull, strict, folded", "rayhull, folded and compiled", "the paper's layer")
+SHORT = (
+    *("rayhull", "rayhull, strict", "rayhull, strict, shrink", "rayhull, strict, ten dual steps"),
+    *("rayhull, strict, folded", "rayhull, folded and compiled", "the paper's layer"),
+)
 PEERS = ("RAYEN", "HardNet-Aff", "Pi-net, tuned", "qpth", "cvxpylayers", "OSQP, one by one")
 
 

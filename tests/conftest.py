@@ -46,4 +46,4 @@ def never_in_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
 def either_tail(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layer's tail as it runs by default, and as the tensor operations that define it."""
     if request.param == "tensor operations":
-        monkeypatch.setattr("rayhull.nn.tail.serves", lambda *_: False)
+        monkeypatch.setattr("rayhull.nn.tail.serving", lambda *_: None)

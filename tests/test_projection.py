@@ -16,7 +16,7 @@ import rayhull as rh
 from rayhull.core import operators
 from rayhull.errors import MissingExtraError, UnverifiedError
 from rayhull.projection.plan import plan
-from rayhull.projection.solvers import one_by_one
+from rayhull.projection.solvers import any_rows, one_by_one
 from rayhull.projection.solvers.any_rows import ActiveSet
 from rayhull.projection.standard_form import StandardForm
 from tests.compiled import COMPILED, needs_core
@@ -335,6 +335,21 @@ def test_threads_give_the_same_points(name: str, n: int) -> None:
         torch.testing.assert_close(rh.project(P, x), z, atol=0, rtol=0)
     finally:
         torch.set_num_threads(before)
+
+
+@needs_core
+def test_a_guess_for_all_samples_at_once_leads_to_the_same_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    P = SETS["dense"]
+    x = points(P, 40)
+    alone, first = rh.project(P, x, return_info=True)
+    guessed: list[int] = []
+    guess = any_rows.first_guess
+    monkeypatch.setattr(any_rows, "TOGETHER", 1)
+    monkeypatch.setattr(any_rows, "first_guess", lambda problem, steps: guessed.append(steps) or guess(problem, steps))
+    together, second = rh.project(P, x, return_info=True)
+    assert guessed == [20]
+    torch.testing.assert_close(together, alone, atol=1e-12, rtol=0)
+    assert max(first.residual.max(), second.residual.max()) < 1e-12
 
 
 # -- the paper's baseline ------------------------------------------------------------------------------------------

@@ -171,7 +171,8 @@ class Constrained(nn.Module):
         base: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
-        into, coefficients = self.map, self._coefficients(features)
+        into: Any = self._modules["map"]
+        coefficients = self._coefficients(features)
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
         x: Tensor
         if b is b_eq is lower is upper is A is A_eq is base is None:
@@ -186,13 +187,14 @@ class Constrained(nn.Module):
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
             raise ValueError(f"expected {self.in_features} features on the last axis, got {tuple(features.shape)}.")
-        coefficients: Tensor = self.linear(features if self.batch_norm is None else self._normalised(features))
+        linear: Any = self._modules["linear"]  # self.linear takes 0.8 µs, a sixth of what it does for one sample
+        coefficients: Tensor = linear(features if self.batch_norm is None else self._normalised(features))
         return coefficients
 
     def _origin(self, features: Tensor) -> tuple[Tensor, ...]:
         """What coefficients are computed from: a strict layer gives NaN where it is not finite."""
-        linear, norm = self.linear, self.batch_norm
-        origin = (features, linear.weight, linear.bias)
+        linear: Any = self._modules["linear"]
+        origin, norm = (features, linear.weight, linear.bias), self.batch_norm
         if norm is None:
             return origin
         return (*origin, norm.weight, norm.bias, *(s for s in (norm.running_mean, norm.running_var) if s is not None))

@@ -168,9 +168,9 @@ def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
     return into.programs.setdefault(key, pack(into, dtype))
 
 
-def serves(into: MapInto, c: Tensor) -> bool:
-    """Whether the operator takes this call: a plain one, by ways that it knows."""
-    return is_plain(c) and program(into, c.dtype) is not None
+def serving(into: MapInto, c: Tensor) -> Packed | None:
+    """The program by which the operator takes this call, or None: it takes plain ones, by ways that it knows."""
+    return program(into, c.dtype) if is_plain(c) else None
 
 
 def is_plain(c: Tensor) -> bool:
@@ -188,10 +188,10 @@ def is_plain(c: Tensor) -> bool:
     )
 
 
-def run(into: MapInto, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
-    """Points of the set by the operator, which serves."""
-    packed, origin = program(into, c.dtype), origin if into.parts.strict else ()
-    assert packed is not None
+def run(into: MapInto, packed: Packed, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
+    """Points of the set by the operator."""
+    if origin and not into.strict:
+        origin = ()
     if c.requires_grad and torch.is_grad_enabled():
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x

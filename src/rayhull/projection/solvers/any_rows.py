@@ -24,9 +24,9 @@ from rayhull.projection.problem import EMPTY, FLOOR, SOLVED, TOLERANCE, Problem,
 from rayhull.projection.standard_form import StandardForm, regularised_solve
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 (none on orders), the exact method after 20 (M + d)
-BATCH = 8  # from here on the first guess is made for all samples at once, by matrix products
+TOGETHER = 500_000  # N M d from which the first guess is made for all samples at once, by matrix products
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
-ALONE = 16  # gradient steps for a sample on its own, where they cost more than in a batch
+ALONE = 16  # gradient steps for a sample on its own, where they cost more than together
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 CHUNK = 50_000_000  # numbers in one batch of Newton systems
@@ -64,7 +64,7 @@ class ActiveSet(Solver):
         start: Guess = NO_GUESS
         if guess is not None:
             start = problem.active(guess), problem.at_bound(guess)
-        elif self.gradient_steps and problem.size >= BATCH:
+        elif self.gradient_steps and problem.size * self.form.matrix.count * self.form.d >= TOGETHER:
             start = first_guess(problem.without_bounds() if self.clamped else problem, self.gradient_steps)
         solution, blurred = self._solve(problem, start)
         return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution

@@ -12,15 +12,18 @@ namespace {
 
 constexpr double NOT_A_NUMBER = std::numeric_limits<double>::quiet_NaN();
 
-// Number `column` of eight samples, `stride` apart; 0 for samples that there are not.
+// Number `column` of eight samples, `stride` apart; 0 for samples that there are not. Moved first and widened together:
+// one conversion for all lanes in place of eight.
 template <class T>
 Lanes gather(const T* from, int64_t stride, int64_t count) {
-  double values[LANES] = {};
+  T near[LANES] = {};
   if (count == LANES) {
-    for (int64_t lane = 0; lane < LANES; lane++) values[lane] = double(from[lane * stride]);
+    for (int64_t lane = 0; lane < LANES; lane++) near[lane] = from[lane * stride];
   } else {
-    for (int64_t lane = 0; lane < count; lane++) values[lane] = double(from[lane * stride]);
+    for (int64_t lane = 0; lane < count; lane++) near[lane] = from[lane * stride];
   }
+  double values[LANES];
+  for (int64_t lane = 0; lane < LANES; lane++) values[lane] = double(near[lane]);
   Lanes found;
   std::memcpy(&found, values, sizeof found);
   return found;
@@ -30,10 +33,12 @@ template <class T>
 void scatter(Lanes lanes, T* to, int64_t stride, int64_t count) {
   double values[LANES];
   std::memcpy(values, &lanes, sizeof values);
+  T near[LANES];
+  for (int64_t lane = 0; lane < LANES; lane++) near[lane] = T(values[lane]);
   if (count == LANES) {
-    for (int64_t lane = 0; lane < LANES; lane++) to[lane * stride] = T(values[lane]);
+    for (int64_t lane = 0; lane < LANES; lane++) to[lane * stride] = near[lane];
   } else {
-    for (int64_t lane = 0; lane < count; lane++) to[lane * stride] = T(values[lane]);
+    for (int64_t lane = 0; lane < count; lane++) to[lane * stride] = near[lane];
   }
 }
 
