@@ -127,13 +127,13 @@ def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
 
 def _sparse_rank(data: Array, indices: Array, indptr: Array, prime: int) -> int:
     """The rank modulo the prime, without a dense matrix."""
-    reduced: dict[int, dict[int, int]] = {}  # pivot column -> row with 1 there and nothing after it
+    reduced: dict[int, dict[int, int]] = {}  # pivot column -> what a row has before it, with 1 there
     for i in range(len(indptr) - 1):
         row = {int(indices[e]): int(data[e]) % prime for e in range(indptr[i], indptr[i + 1])}
         row = {c: v for c, v in row.items() if v}
         while row:
             pivot = max(row)
-            value = row[pivot]
+            value = row.pop(pivot)  # taken off: whatever the numbers, the next pivot is a smaller one
             if pivot not in reduced:
                 factor = pow(value, -1, prime)
                 reduced[pivot] = {c: v * factor % prime for c, v in row.items()}
