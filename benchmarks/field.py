@@ -21,7 +21,7 @@ from benchmarks.field_problems import FieldProblem, field_problems
 from benchmarks.field_training import HIDDEN, METHODS, Network, best_rate, measure, train
 
 PATH = harness.RESULTS / "field.json"
-WEIGHTS = harness.RESULTS / "field_weights"  # of the first seed; not published
+WEIGHTS = harness.RESULTS / "field_weights"  # of one seed; not published
 UNFIT = {  # what a method cannot do, from its own paper
     ("HardNet pwc", "DC3"): "no equalities to complete",
     ("HardNet cbf", "DC3"): "no equalities to complete",
@@ -63,12 +63,12 @@ def save(part: str, rows: list, *, anew: bool = False) -> None:
 
 
 def weights_of(problem: str, method: str) -> Path:
-    """Where the parameters of the first seed are kept."""
+    """Where the parameters of one seed are kept."""
     return WEIGHTS / f"{problem} {method}.pt".replace(" ", "_").replace(",", "")
 
 
 def learned(name: str, problem: FieldProblem, method: str) -> Network:
-    """The trained network of the first seed; a fresh one where there is none."""
+    """The trained network of one seed; a fresh one where there is none."""
     network = Network(problem, METHODS[method](HIDDEN, problem)).eval()
     if weights_of(name, method).exists():
         network.load_state_dict(torch.load(weights_of(name, method), weights_only=True))
@@ -98,7 +98,7 @@ def run_one(name: str, problem: FieldProblem, method: str, seed: int, rate: floa
     run = Run(name, method, seed, recipe.epochs, rate, seconds, measures)
     if not quick:
         save("runs", [asdict(run)])
-    if not quick and seed == 0:
+    if not quick and not weights_of(name, method).exists():
         WEIGHTS.mkdir(exist_ok=True)
         torch.save(network.state_dict(), weights_of(name, method))
     return run

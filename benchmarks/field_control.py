@@ -1,7 +1,7 @@
 """HardNet's safe control: a unicycle that drives to the origin past two obstacles, under control barrier rows.
 
 The state is (x, y, angle, speed, turn rate), the control (acceleration, turn acceleration). A network corrects a
-nominal controller; each obstacle is one row A(s) u <= b(s) on the correction u.
+nominal controller, in units of 10 of the control; each obstacle is one row A(s) u <= b(s) on the correction u.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Policy = Callable[[Tensor], Tensor]  # states (n, 5) → corrections (n, 2)
 
 OBSTACLES = ((-2.25, 0.5, 0.5, 0.75), (-0.8, 0.0, 0.5, 0.5))  # centre and radii of two ellipses
 LENGTH, KAPPA, ALPHA, STEPS, DT, CONTROL_LIMIT = 0.1, 10.0, 20.0, 50, 0.02, 100.0
+UNIT = 10.0  # of the corrections: controls are about as large
 COST_CAP = 20_000.0  # a training episode stops counting once it costs as much
 STATE_COST = torch.tensor([100.0, 100.0, 0.0, 0.1, 0.1], dtype=torch.float64)
 CONTROL_COST = 0.1
@@ -34,38 +35,32 @@ def initial_states(count: int) -> Tensor:
 
     X, unsafe = draw(count), np.arange(count)
     while len(unsafe):
-        heights = torch.stack([barrier(torch.as_tensor(X[unsafe]), o)[0] for o in OBSTACLES])
-        unsafe = unsafe[(heights < 0).any(0).numpy()]
+        heights, _ = barriers(torch.as_tensor(X[unsafe]))
+        unsafe = unsafe[(heights < 0).any(1).numpy()]
         X[unsafe] = draw(len(unsafe))
     return torch.as_tensor(X)
 
 
-def barrier(s: Tensor, obstacle: tuple[float, float, float, float]) -> tuple[Tensor, Tensor]:
-    """The higher-order barrier h(s) of an ellipse and its gradient. Shape: (n, 5) → (n,), (n, 5)."""
-    cx, cy, rx, ry = obstacle
-    px, py, theta, v, w = s.unbind(1)
+def barriers(s: Tensor) -> tuple[Tensor, Tensor]:
+    """The higher-order barrier h(s) of each ellipse and its gradient. Shape: (n, 5) → (n, 2), (n, 2, 5)."""
+    cx, cy, rx, ry = torch.tensor(OBSTACLES, dtype=s.dtype).unbind(1)
+    px, py, theta, v, w = s.unsqueeze(1).unbind(2)  # (n, 1) each
     cos, sin = theta.cos(), theta.sin()
     dx, dy = px + LENGTH * cos - cx, py + LENGTH * sin - cy
     dx_dot, dy_dot = v * cos - LENGTH * sin * w, v * sin + LENGTH * cos * w
-    ix, iy = 2 / rx**2, 2 / ry**2
-    height = ix * dx * dx_dot + iy * dy * dy_dot + KAPPA * (dx**2 * ix / 2 + dy**2 * iy / 2 - 1)
-    turn = -ix * (LENGTH * sin * dx_dot + dx * dy_dot) + iy * (LENGTH * cos * dy_dot + dy * dx_dot)
-    turn = turn + KAPPA * LENGTH * (iy * dy * cos - ix * dx * sin)
-    gradient = [
-        *(ix * (dx_dot + KAPPA * dx), iy * (dy_dot + KAPPA * dy), turn),
-        *(ix * dx * cos + iy * dy * sin, LENGTH * (iy * dy * cos - ix * dx * sin)),
-    ]
-    return height, torch.stack(gradient, 1)
+    ex, ey = 2 / rx**2 * dx, 2 / ry**2 * dy
+    to_front, to_side = ex * cos + ey * sin, LENGTH * (ey * cos - ex * sin)
+    height = ex * dx_dot + ey * dy_dot + KAPPA * (dx * ex / 2 + dy * ey / 2 - 1)
+    turn = LENGTH * (2 / ry**2 * cos * dy_dot - 2 / rx**2 * sin * dx_dot) + ey * dx_dot - ex * dy_dot + KAPPA * to_side
+    forward = [2 / rx**2 * (dx_dot + KAPPA * dx), 2 / ry**2 * (dy_dot + KAPPA * dy)]
+    return height, torch.stack([*forward, turn, to_front, to_side], 2)
 
 
 def barrier_rows(s: Tensor) -> dict[str, Tensor]:
-    """∇h·(f + g (u0 + u)) >= -α h for each obstacle, as rows for the correction u of the nominal control u0."""
-    heights, gradients = zip(*(barrier(s, o) for o in OBSTACLES), strict=True)
-    slope = torch.stack(gradients, 1)  # (n, 2, 5)
-    A = -slope[:, :, 3:]
-    drift = (slope @ _drift(s)[:, :, None])[:, :, 0]
-    b = drift - (A @ nominal_control(s)[:, :, None])[:, :, 0] + ALPHA * torch.stack(heights, 1)
-    return {"A": A, "b": b}
+    """∇h·(f + g (u0 + UNIT u)) >= -α h for each obstacle, as rows for the correction u of the nominal control u0."""
+    heights, slope = barriers(s)
+    motion = torch.cat([_drift(s)[:, :3], nominal_control(s)], 1)
+    return {"A": -UNIT * slope[:, :, 3:], "b": (slope @ motion.unsqueeze(2)).squeeze(2) + ALPHA * heights}
 
 
 def _drift(s: Tensor) -> Tensor:
@@ -100,8 +95,7 @@ def _advance(policy: Policy, s: Tensor) -> tuple[Tensor, Tensor]:
     """One time step, cut into smaller ones where the control is large."""
     left, cost = torch.full((len(s),), DT, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype)
     while (left > 0).any():
-        u = policy(s)
-        whole = nominal_control(s) + u
+        whole = nominal_control(s) + UNIT * policy(s)
         with torch.no_grad():
             step = torch.minimum((DT * CONTROL_LIMIT / whole.abs()).amin(1), left)
         rate = _drift(s) + torch.cat([torch.zeros_like(s[:, :3]), whole], 1)

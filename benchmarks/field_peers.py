@@ -12,13 +12,15 @@ import rayhull as rh
 
 
 class Head(nn.Module):
-    """A Linear and a way into the set; training adds the squared violation to the loss.
+    """A Linear and a way into the set.
 
     Attributes:
         open: whether training is without the way into the set, as HardNet's authors begin.
+        penalised: whether training adds the squared violation to the loss.
     """
 
     open = False
+    penalised = True
 
     def __init__(self, features: int, P: rh.Polyhedron, out: int | None = None) -> None:
         super().__init__()
@@ -118,9 +120,40 @@ class DC3(Head):
         return y
 
 
+class PiNet(Head):
+    """Douglas-Rachford steps between {E y = e, A y = s} and s <= b, differentiated through the steps.
+
+    The equalities hold; what inequalities are broken by falls with the steps. The scaling of rows that Pi-net tunes
+    changes neither of the two projections.
+    """
+
+    steps, more_steps, sigma, relaxed = 50, 100, 0.068, 1.7  # the published ones; more in evaluation
+    penalised = False
+
+    def __init__(self, features: int, P: rh.Polyhedron) -> None:
+        super().__init__(features, P)
+        m = len(self.A)
+        lifted = torch.cat([self.A, -torch.eye(m, dtype=self.A.dtype)], 1)
+        affine = torch.cat([torch.nn.functional.pad(self.A_eq, (0, m)), lifted])
+        inverse = torch.linalg.pinv(affine)
+        self.register_buffer("onto", torch.eye(P.dim + m, dtype=self.A.dtype) - inverse @ affine)
+        self.register_buffer("point", inverse[:, : len(self.A_eq)])
+
+    def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
+        y, point, d = self.linear(h), sides["b_eq"] @ self.point.mT, self.polyhedron.dim
+        state = torch.cat([y, y @ self.A.mT], 1)
+        for _ in range(self.steps if self.training else self.more_steps):
+            on = state @ self.onto.mT + point
+            mirrored = 2 * on - state
+            near = (mirrored[:, :d] + 2 * self.sigma * y) / (1 + 2 * self.sigma)
+            state = state + self.relaxed * (torch.cat([near, torch.minimum(mirrored[:, d:], self.b)], 1) - on)
+        return (state @ self.onto.mT + point)[:, :d]
+
+
 PEERS: dict[str, type[Head]] = {
     "penalty": Penalty,
     "projected after training": ProjectedAfter,
     "HardNet-Aff": HardNetAff,
     "DC3": DC3,
+    "Pi-net": PiNet,
 }

@@ -61,8 +61,10 @@ METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
 def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: float) -> tuple[Network, float]:
     """The trained network and the processor seconds it took."""
     torch.manual_seed(seed)
-    network = Network(problem, METHODS[method](HIDDEN, problem)).train()
-    x = problem.splits["train"]
+    network, x = Network(problem, METHODS[method](HIDDEN, problem)).train(), problem.splits["train"]
+    if recipe.compiled:
+        network(x[:2])  # what a first call builds is no part of the graph
+        network.compile()
     optimizer = torch.optim.Adam(network.parameters(), rate, fused=True)
     schedule = _schedule(optimizer, recipe, rate, recipe.epochs * -(-len(x) // recipe.batch))
     begin = time.process_time()
@@ -74,6 +76,7 @@ def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: f
             training_loss(problem, network, x[batch]).backward()
             optimizer.step()
             schedule.step()
+    network._compiled_call_impl = None  # judged as it is
     return network.eval(), time.process_time() - begin
 
 
@@ -85,7 +88,7 @@ def _schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, rate: float, ste
 
 
 def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
-    """The loss, and for the peers' heads the squared violation of every answer on the way."""
+    """The loss, and for heads that are penalised the squared violation of every answer on the way."""
     head, answers = network.head, []
 
     def policy(inputs: Tensor) -> Tensor:
@@ -93,7 +96,7 @@ def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
         return answers[-1][1]
 
     loss = problem.loss(policy, x).mean()
-    if not isinstance(head, Head):
+    if not isinstance(head, Head) or not head.penalised:
         return loss
     excess = [head.excess(y, problem.sides(inputs)).square().sum(-1).mean() for inputs, y in answers]
     return loss + problem.recipe.soft_weight * torch.stack(excess).mean()
