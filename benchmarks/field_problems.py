@@ -197,7 +197,7 @@ def control_problem(count: int = 1000) -> FieldProblem:
         loss=lambda policy, x: episode_cost(policy, x, COST_CAP),
         features=lambda s: torch.cat([s[:, :2], s[:, 2:3].cos(), s[:, 2:3].sin(), s[:, 3:]], 1),
         width=6,
-        recipe=Recipe(epochs=100, batch=119, soft_weight=0.01, compiled=True),  # 833 are 7 batches of 119
+        recipe=Recipe(epochs=30, batch=119, soft_weight=0.01, compiled=True),  # 833 are 7 batches of 119
     )
 
 

@@ -198,6 +198,77 @@ def test_sides_are_inputs_of_an_onnx_file_where_the_base_point_stays(tmp_path, w
 
 def test_sides_that_need_another_base_point_are_refused_by_the_onnx_exporter(tmp_path) -> None:
     pytest.importorskip("onnxscript")
-    for options in ({"method": "shrink"}, {"varies": {"b_eq": (1.0, 6.0)}}):
-        with pytest.raises(rh.RayhullError, match="base points of their own"):
-            to_onnx(rh.Constrained(4, dispatch(), **options), 4, tmp_path / "layer.onnx", sides=("b_eq",))
+    with pytest.raises(rh.RayhullError, match=r"base points of their own here.*varies="):
+        to_onnx(rh.Constrained(4, dispatch(), method="shrink"), 4, tmp_path / "layer.onnx", sides=("b_eq",))
+
+
+def ruled(dtype: torch.dtype, **options: Any) -> rh.Constrained:
+    """A layer of the dispatch whose base points come from an affine rule."""
+    limits = torch.tensor([4.0, 3.0, 2.0])
+    varies = {"b_eq": (2.0, 5.0), "upper": ((0.9 * limits).tolist(), (1.2 * limits).tolist())}
+    return rh.Constrained(4, dispatch(), varies=varies, dtype=dtype, **options).eval()
+
+
+def a_day(n: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Demand and limits of n samples within the ranges of :func:`ruled`; the first asks for more than there is."""
+    random = torch.Generator().manual_seed(0)
+    demand = 2 + 3 * torch.rand(n, 1, generator=random)
+    upper = torch.tensor([4.0, 3.0, 2.0]) * (0.9 + 0.3 * torch.rand(n, 3, generator=random))
+    demand[0] = 50.0
+    return {"b_eq": demand.to(dtype), "upper": upper.to(dtype)}
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sides_with_a_base_rule_are_inputs_of_a_program_and_of_an_onnx_file(tmp_path, dtype, strict: bool) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    layer, given, h = ruled(dtype, strict=strict, infeasible="nan"), a_day(40, dtype), 30 * torch.randn(40, 4).to(dtype)
+    expected = layer(h, **given)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(
+        layer, (h[:3],), {n: s[:3] for n, s in given.items()},
+        dynamic_shapes={"features": {0: batch}} | {name: {0: batch} for name in given},
+    )  # fmt: skip
+    file = to_onnx(layer.fold(), 4, tmp_path / "layer.onnx", sides=tuple(given))
+    feed = {"features": h.numpy(), **{name: side.numpy() for name, side in given.items()}}
+    (x,) = runtime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, feed)
+    without = rh.Polyhedron([[1, -2, 0]], 0, lower=0, upper=[4, 3, 2])
+    for found in (program.module()(h, **given), torch.as_tensor(x)):
+        assert bool(found[0].isnan().all())
+        assert torch.allclose(found[1:], expected[1:], atol=1e-4 if dtype == torch.float32 else 1e-6)
+        assert torch.allclose(found[1:].sum(-1, keepdim=True), given["b_eq"][1:], rtol=1e-5)
+        inside = without.contains_exactly if strict else without.contains
+        assert bool(inside(found[1:], upper=given["upper"][1:]).all())
+
+
+def test_a_layer_with_ranges_compiles_at_its_first_call() -> None:
+    layer, given, h = ruled(torch.float64, infeasible="nan"), a_day(5, torch.float64), torch.randn(5, 4).double()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")(h, **given)
+    assert torch.allclose(compiled[1:], layer(h, **given)[1:], atol=1e-12)
+
+
+def test_base_points_lie_as_deep_in_a_large_set_as_in_the_same_set_in_other_units() -> None:
+    """Watts or megawatts: phase 1 looks for base points in the set's own units."""
+    slacks = []
+    for unit in (1.0, 1000.0):
+        P = rh.Polyhedron([[1, -2, 0]], 0, A_eq=[[1, 1, 1]], b_eq=3 * unit, lower=0, upper=unit * np.array([4.0, 3, 2]))
+        into = rh.MapInto(P, method="shrink", dtype=torch.float64)
+        demand = unit * torch.linspace(1, 6, 9, dtype=torch.float64)[:, None]
+        x = into(torch.zeros(9, 3, dtype=torch.float64), b_eq=demand)
+        slacks.append(torch.minimum(x, unit * torch.tensor([4.0, 3, 2]) - x).amin(-1) / unit)
+    assert bool((slacks[1] > 0.8 * slacks[0]).all()), slacks
+
+
+def test_second_derivatives_agree_with_finite_differences() -> None:
+    """Of base points by phase 1, and of the equalities' null space."""
+    random = torch.Generator().manual_seed(3)
+    into = rh.MapInto(dispatch(), method="shrink", smooth=True, dtype=torch.float64)
+    c = 0.3 * torch.randn(2, 3, generator=random, dtype=torch.float64)
+    E = torch.ones(2, 1, 3, dtype=torch.float64) + 0.1 * torch.rand(2, 1, 3, generator=random, dtype=torch.float64)
+    demand = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
+    upper = torch.tensor([[4.0, 3.0, 2.0]], dtype=torch.float64).repeat(2, 1)
+    points = [t.requires_grad_() for t in (c, E, demand, upper)]
+    assert torch.autograd.gradgradcheck(
+        lambda c, A_eq, b_eq, upper: into(c, A_eq=A_eq, b_eq=b_eq, upper=upper), points, atol=1e-4, rtol=1e-3
+    )

@@ -23,13 +23,14 @@ import torch
 from torch import Tensor
 
 from rayhull.maps.approach import momenta
-from rayhull.maps.shrink import gamma
+from rayhull.maps.shrink import as_single, gamma
 
 SQUARINGS = 3  # of the matrix whose largest eigenvalue is bounded
 GROWTH, FEASIBLE = 8.0, 1e-9  # of η in each step; excess below which a sample counts as inside, in units of R
 TO_BOUNDARY = 0.95  # the share of the way to the boundary that a step may take
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.02)  # of the largest step, tried by the line search
 CONVERGED = 1e-14  # squared Newton decrement
+LARGE = 1e30  # slack of a row that says nothing
 LARGEST_ETA, RIDGE = 1e12, 1e-6  # of phase 1: no weight beyond it; for directions that no row bounds
 
 
@@ -52,6 +53,11 @@ def times(rows: Tensor, w: Tensor) -> Tensor:
 def combined(rows: Tensor, weights: Tensor) -> Tensor:
     """Σ v_i g_i. Shape: (m, k) or (n, m, k), (n, m) → (n, k)"""
     return weights @ rows if rows.ndim == 2 else (weights.unsqueeze(-2) @ rows).squeeze(-2)
+
+
+def finite_size(rhs: Tensor) -> Tensor:
+    """|c|, and 0 where a row says nothing. Shape: (n, m) → (n, m)"""
+    return torch.where(rhs.isinf(), 0.0, rhs.abs())
 
 
 def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor | None = None) -> Tensor:
@@ -152,6 +158,40 @@ def onto_independent_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor,
     return u - combined(unit, torch.cholesky_solve(over.unsqueeze(-1), safe).squeeze(-1)), independent
 
 
+def onto_two_rows(u: Tensor, rows: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest point that meets one or two rows, in closed form, and whether it was found.
+
+    Where one row alone leads to a point that meets both, it is that row's; otherwise both are met with equality. It is
+    not found where both bind and are almost parallel, or where a row of zeros does not hold. The rounding errors of
+    two rows at a small angle are mended by a second call.
+
+    Shape: u (n, d), rows (n, m, d) with m = 1 or 2, rhs (n, m) → (n, d), (n,)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.sample_rows import onto_two_rows
+        >>> A, b = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[1.0, 1.0]])
+        >>> onto_two_rows(torch.tensor([[3.0, 0.0]]), A, b), onto_two_rows(torch.tensor([[3.0, -9.0]]), A, b)
+        ((tensor([[1., 0.]]), tensor([True])), (tensor([[ 1., -9.]]), tensor([True])))
+    """
+    norms = rows.norm(dim=-1).clamp_min(torch.finfo(u.dtype).tiny)
+    unit = rows / norms.unsqueeze(-1)
+    over = ((times(rows, u) - rhs) / norms).clamp_min(-LARGE)
+    possible = (rows.ne(0).any(-1) | (rhs >= 0)).all(-1)
+    if rows.shape[-2] == 1:
+        return u - combined(unit, over.relu()), possible
+    cosine = (unit[:, :1] * unit[:, 1:]).sum(-1)  # (n, 1)
+    alone = over.relu()
+    left = over - cosine * alone.flip(-1)  # of each row, once the other one is met
+    both, sine = (left > 0).all(-1, keepdim=True), (1 - cosine) * (1 + cosine)
+    apart = sine > torch.finfo(u.dtype).eps ** 0.5
+    meet = (over - cosine * over.flip(-1)) / torch.where(apart, sine, 1.0)
+    first = left[:, 1:] <= 0  # the first row alone serves, else the second
+    single = torch.cat([torch.where(first, alone[:, :1], 0.0), torch.where(first, 0.0, alone[:, 1:])], 1)
+    x = u - combined(unit, torch.where(both, meet, single))
+    return x, possible & (apart | ~both).squeeze(-1)
+
+
 def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     """Whether G x <= c holds in rational arithmetic, as far as float64 can prove it. Shape: x (n, d) → (n,)
 
@@ -166,7 +206,7 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         [True, False, False]
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
-    error = gamma(x.shape[-1]) * (times(rows.abs(), x.abs()) + rhs.abs().nan_to_num(posinf=0.0))
+    error = as_single(gamma(x.shape[-1])) * (times(rows.abs(), x.abs()) + finite_size(rhs))
     single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
     error = torch.where(single, torch.zeros_like(error), error)
     return (times(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
@@ -185,7 +225,7 @@ class Interior(NamedTuple):
 def interior_points(rows: Tensor, rhs: Tensor, *, scale: float = 1.0, steps: int = 40) -> Interior:
     """A well-centred point of each set {y : G y <= c}; differentiable in G and c.
 
-    The derivative is that of the centre: at the minimiser one Newton step has the derivative of the minimiser itself.
+    Its first and second derivatives are those of the centre: at the minimiser Newton steps have them.
 
     Args:
         rows: G (m, d) for all samples, or (n, m, d).
@@ -208,7 +248,7 @@ def interior_points(rows: Tensor, rhs: Tensor, *, scale: float = 1.0, steps: int
         y, t = _phase_one(G, c, scale, steps)
         inside = t < -FEASIBLE * scale
         y = _centred(G, c, y, inside, scale, steps)
-    y = torch.where(inside[:, None], _newton_step(G, c, y, scale), y)
+    y = torch.where(inside[:, None], _newton_steps(G, c, y, scale), y)
     slack = (c - (G @ y[..., None])[..., 0]).amin(1)
     return Interior(y, torch.where(inside, slack, -t))
 
@@ -261,12 +301,19 @@ def _centred(G: Tensor, c: Tensor, y: Tensor, inside: Tensor, scale: float, step
     return y
 
 
-def _newton_step(G: Tensor, c: Tensor, y: Tensor, scale: float) -> Tensor:
-    """One step of the barrier's Newton method, its matrix held fixed: autograd sees the derivative of the minimiser."""
-    slack = c - (G @ y[..., None])[..., 0]
-    slack = torch.where(slack > 0, slack, torch.ones_like(slack))
-    gradient, hessian = _barrier(G, slack, y, scale)
-    return y - _solve(hessian.detach(), gradient)
+def _newton_steps(G: Tensor, c: Tensor, y: Tensor, scale: float) -> Tensor:
+    """Two steps of the barrier's Newton method, their matrix held fixed: autograd sees derivatives of the minimiser.
+
+    The first step has its first derivatives, the second one its second derivatives too.
+    """
+    matrix = None
+    for _ in range(2):
+        slack = c - (G @ y[..., None])[..., 0]
+        slack = torch.where(slack > 0, slack, torch.ones_like(slack))
+        gradient, hessian = _barrier(G, slack, y, scale)
+        matrix = hessian.detach() if matrix is None else matrix
+        y = y - _solve(matrix, gradient)
+    return y
 
 
 def _barrier(G: Tensor, slack: Tensor, y: Tensor, scale: float) -> tuple[Tensor, Tensor]:

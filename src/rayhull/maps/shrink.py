@@ -17,6 +17,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -108,6 +109,18 @@ def roundoff(dtype: torch.dtype) -> float:
 def gamma(n: int) -> float:
     """(n + 16) ε / (1 - (n + 16) ε): bounds a float64 dot product of n terms, whatever its order, and 16 steps more."""
     return (n + 16) * EPS / (1 - (n + 16) * EPS)
+
+
+def as_single(value: float) -> float:
+    """A bound rounded up to a number of float32, which the ONNX exporter passes on as it is.
+
+    Examples:
+        >>> from rayhull.maps.shrink import as_single
+        >>> as_single(0.1) >= 0.1, as_single(0.25)
+        (True, 0.25)
+    """
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(mantissa * 2**24), exponent - 24)
 
 
 def finite(c: Tensor) -> Tensor:

@@ -42,13 +42,25 @@ class Folded(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
-    def forward(self, features: Tensor, **sides: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        features: Tensor,
+        *,
+        b: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | None = None,
+        upper: Tensor | None = None,
+        A: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        base: Tensor | None = None,
+    ) -> Tensor:
         """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
+        sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
             if not torch.compiler.is_compiling():
                 return self.rest(c[..., :-1], origin=(features, self.weight, self.bias), **sides)
-            c = c[..., :-1].nan_to_num(0.0) + c[..., -1:]
+            c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
         out: Tensor = self.rest(c, **sides)
         return out
 
@@ -93,7 +105,9 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
 
 def _copy(function: Any) -> FunctionType:
     """The same function with a code object of its own."""
-    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
+    made = FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _with_batch_norm(layer: Constrained) -> tuple[Tensor, Tensor]:
@@ -125,8 +139,10 @@ def to_onnx(
         module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one.
         in_features: size of an input sample.
         path: where to write.
-        sides: names of sides of the sample ("b", "lower", "upper") that become inputs of the file, (batch, ...) each,
-            for ways in that keep their base point. A sample whose set does not hold it comes out as NaN.
+        sides: names of sides of the sample ("b", "b_eq", "lower", "upper") that become inputs of the file, (batch, ...)
+            each: of a layer that was built with ``varies=`` and has an affine rule for its base points, strict or not;
+            or b, lower and upper for ways in that keep their base point. A sample whose set does not hold its base
+            point comes out as NaN.
         opset_version: of ONNX; by default that of the installed torch.
 
     Examples:
@@ -183,6 +199,7 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
     P = _map_of(module).polyhedron
     stated = {
         "b": P.inequalities.rhs,
+        "b_eq": P.equalities.rhs,
         "lower": P.lower_bounds.reshape(P.shape),
         "upper": P.upper_bounds.reshape(P.shape),
     }
@@ -193,10 +210,11 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
 
 
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
-    if sides and not _map_of(module).keeps_base(sides):
+    if sides and not (_map_of(module).follows_by_rule(sides) or _map_of(module).keeps_base(sides)):
         raise RayhullError(
             f"{', '.join(sides)} of the sample need base points of their own here, which an ONNX file does not hold: "
-            'sides go in where the base point stays, b, lower and upper with method="shrink" or "approach", not strict.'
+            "state their ranges when the layer is built (varies=), which gives base points by an affine rule; or leave "
+            'the base point where it is, for b, lower and upper with method="shrink" or "approach", not strict.'
         )
     if any(isinstance(part, NearestPoint) for part in module.modules()):
         raise RayhullError(

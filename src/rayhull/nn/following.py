@@ -7,16 +7,25 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.maps.sample_rows import approach_rows, interior_points, onto_independent_rows, proven, times
-from rayhull.maps.shrink import factor, gamma, roundoff, smooth_factor
+from rayhull.maps.sample_rows import (
+    LARGE,
+    approach_rows,
+    interior_points,
+    onto_independent_rows,
+    onto_two_rows,
+    proven,
+    times,
+)
+from rayhull.maps.shrink import as_single, factor, gamma, roundoff, smooth_factor
 from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
-from rayhull.nn.sample_sets import LARGE, Local, Rows, SampleSets
+from rayhull.nn.sample_sets import Local, Rows, SampleSets
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 STEPS = 40  # dual steps before the shrink: DC3's problem needs them, others stop moving long before
+TINY = torch.finfo(torch.float32).tiny
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 INFEASIBLE = ("raise", "least", "nan")
 
@@ -49,13 +59,15 @@ class Following(Constants):
     The base point x0 comes from the first of: the call (``base``), an affine rule that was proven when the layer was
     built, a batched phase 1. Its slack certifies each sample; one that has none goes to the nearest point, and is
     refused by its index if there is none. Rows that no movement along the equalities changes are left out of the
-    gauge. Independent rows without bounds or equalities need no base point: x = u - A⁺relu(A u - b).
+    gauge. One or two rows of the sample without bounds or equalities need no base point, they have the nearest point
+    in closed form; nor do more that are independent: x = u - A⁺relu(A u - b).
 
     Args:
         P: the set as it was stated.
         rule: the base rule, if the ranges of what varies were stated.
         infeasible: "raise"; "least", the point of least violation; or "nan".
         steps: of the approach.
+        scale: the size of the data, for phase 1 in unbounded sets.
 
     Shape: c (n, d), sides of n samples → (n, d)
     """
@@ -63,13 +75,15 @@ class Following(Constants):
     K: Tensor
     k: Tensor
 
-    def __init__(self, P: Polyhedron, rule: BaseRule | None, infeasible: str, steps: int, factory: Factory) -> None:
+    def __init__(
+        self, P: Polyhedron, rule: BaseRule | None, infeasible: str, steps: int, scale: float, factory: Factory
+    ) -> None:
         super().__init__(factory)
         if infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.steps, self.infeasible, self.rule_sides = steps, infeasible, None if rule is None else rule.sides
         self.nearest = Nearest(P, infeasible="raise" if infeasible == "raise" else "least")
-        self.sets = SampleSets(P, factory)
+        self.sets, self.size = SampleSets(P, factory), _size(P, scale)
         if rule is not None:
             self.constant("K", rule.matrix)
             self.constant("k", rule.offset)
@@ -87,9 +101,9 @@ class Following(Constants):
         strict = kind.strict
         if kind.nearest and not strict:
             return self._nearest(c, sides)
-        if self._independent(sides):
-            return self._on_independent_rows(c, sides, how, strict)
-        local = self.sets(sides, len(c))
+        if self._needs_no_base(sides):
+            return self._onto_rows(c, sides, how, strict)
+        local = self.sets(sides, c.shape[0])
         x0 = self.base(sides, local)
         slack, size = local.slack(x0), local.sizes(x0) if strict or local.of.moving is not None else None
         certified = _certified(slack, local.of.moving, size)
@@ -101,10 +115,10 @@ class Following(Constants):
     def base(self, sides: Sides, local: Local) -> Tensor:
         """The base point of each sample (n, d)."""
         if sides.base is not None:
-            return sides.base.expand(len(local.rhs), -1)
+            return sides.base.expand(local.rhs.shape[0], -1)
         if self.rule_sides is not None and sides.A is None and sides.A_eq is None:
             theta = [getattr(self.sets if getattr(sides, s) is None else sides, s) for s in self.rule_sides]
-            return torch.cat([t.expand(len(local.rhs), -1) for t in theta], -1) @ self.K.mT + self.k
+            return torch.cat([t.expand(local.rhs.shape[0], -1) for t in theta], -1) @ self.K.mT + self.k
         return self._phase_one(local)
 
     def _phase_one(self, local: Local) -> Tensor:
@@ -113,8 +127,8 @@ class Following(Constants):
             return local.origin
         of, rhs = local.of, local.slack(local.origin)
         rhs = of.moved(rhs / of.norms(), LARGE)
-        inside = interior_points(of.units().double(), rhs.double()).point.to(rhs.dtype)
-        return local.origin + of.out_of(inside)
+        inside = interior_points(of.units().double(), rhs.double(), scale=self.size).point
+        return local.origin + of.out_of(inside.to(rhs.dtype))
 
     def _approached(self, w: Tensor, of: Rows, slack: Tensor) -> Tensor:
         """Dual steps in units of each row; rows that do not move have no part in it."""
@@ -122,24 +136,25 @@ class Following(Constants):
             return w
         return approach_rows(w, of.units(), of.moved(slack / of.norms(), 1.0), self.steps, of.step)
 
-    # -- independent rows need no base point -------------------------------------------------------------------------
+    # -- a few rows need no base point -------------------------------------------------------------------------------
 
-    def _independent(self, sides: Sides) -> bool:
-        """Whether u - A⁺relu(A u - b) serves: rows of the sample, at most d, and nothing else."""
+    def _needs_no_base(self, sides: Sides) -> bool:
+        """Whether rows of the sample are all there is, and at most two or d of them."""
         if sides.A is None or sides.base is not None or self.sets.bounded or self.sets.equalities:
             return False
         others = sides.lower is not None or sides.upper is not None or sides.A_eq is not None
-        return not others and sides.A.shape[-2] <= sides.A.shape[-1]
+        return not others and sides.A.shape[-2] <= max(2, sides.A.shape[-1])
 
-    def _on_independent_rows(self, c: Tensor, sides: Sides, how: How, strict: bool) -> Tensor:
-        """The point on the rows, and under strict once more with a margin: solving is off by little then."""
-        assert sides.A is not None
-        local = self.sets(sides, len(c))
-        x, certified = onto_independent_rows(c, local.rows, local.rhs)
+    def _onto_rows(self, c: Tensor, sides: Sides, how: How, strict: bool) -> Tensor:
+        """The point on the rows, and once more from there, where solving is off by little; with a margin if strict."""
+        local = self.sets(sides, c.shape[0])
+        onto = onto_two_rows if local.rhs.shape[-1] <= 2 else onto_independent_rows
+        x, certified = onto(c, local.rows, local.rhs)
+        rhs = local.rhs
         if strict:
-            margin = 4 * (roundoff(how.dtype) + gamma(c.shape[-1]))
-            largest = x.abs().amax(-1, keepdim=True).expand_as(x)
-            x, _ = onto_independent_rows(x, local.rows, local.rhs - margin * local.sizes(largest))
+            margin, largest = as_single(4 * (roundoff(how.dtype) + gamma(c.shape[-1]))), x.abs().amax(-1, keepdim=True)
+            rhs = rhs - margin * local.sizes(largest.expand_as(x))
+        x, _ = onto(x, local.rows, rhs)
         return self._finished(x, x, certified, local, sides, c, how, strict)
 
     # -- what could not be certified -------------------------------------------------------------------------------
@@ -200,7 +215,7 @@ def _certified(slack: Tensor, moving: Tensor | None, size: Tensor | None) -> Ten
     if moving is None or size is None:
         return (slack > 0).all(-1)
     unbroken = slack >= -64 * torch.finfo(slack.dtype).eps * size
-    return torch.where(moving, slack > 0, unbroken).all(-1)
+    return ((slack > 0) | (~moving & unbroken)).all(-1)  # ONNX Runtime has no Where of booleans
 
 
 def _scale(y: Tensor, slack: Tensor, size: Tensor | None, local: Local, how: How, strict: bool) -> Tensor:
@@ -209,8 +224,8 @@ def _scale(y: Tensor, slack: Tensor, size: Tensor | None, local: Local, how: How
     if strict:
         assert size is not None
         steep, u, g = local.rows.detach().abs().sum(-1), roundoff(how.dtype), gamma(y.shape[-1])
-        values = values + (g + u) * steep * y.detach().abs().amax(-1, keepdim=True)
-        slack = slack - (u + 2 * g) * size - u * torch.finfo(how.dtype).tiny * steep
+        values = values + as_single(g + u) * steep * y.detach().abs().amax(-1, keepdim=True)
+        slack = slack - as_single(u + 2 * g) * size - as_single(max(TINY, u * torch.finfo(how.dtype).tiny)) * steep
     inside = slack > 0
     share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.inf)  # no slack: stay at x0
     gauge = local.of.moved(share, 0.0).amax(-1)
@@ -218,9 +233,21 @@ def _scale(y: Tensor, slack: Tensor, size: Tensor | None, local: Local, how: How
 
 
 def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
-    """The largest number of the dtype that is not above the bound."""
-    near = bound.to(dtype)
-    return torch.where(near.double() > bound, torch.nextafter(near, torch.full_like(near, -torch.inf)), near)
+    """A number of the dtype that is not above the bound, at most three below the largest one. ONNX has no nextafter."""
+    if dtype == torch.float64:
+        return bound
+    info = torch.finfo(dtype)
+    near = bound.to(dtype).clamp(info.min, info.max)
+    return torch.where(near.double() > bound, near - (near.abs() * info.eps + info.tiny * info.eps), near)
+
+
+def _size(P: Polyhedron, scale: float) -> float:
+    """The length that base points are looked for at: the middle slack of a bounded set, or the scale of the data."""
+    if not len(P.rows) or not P.is_bounded:
+        return scale
+    lengths = np.sqrt(abs(P.rows.matrix).power(2).sum(axis=1))
+    slack = (P.rows.rhs - P.rows.matrix @ P.centre.point) / lengths
+    return max(scale, float(np.median(slack)))
 
 
 def _listed(samples: Tensor) -> str:

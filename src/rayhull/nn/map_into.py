@@ -101,7 +101,7 @@ class MapInto(Blockwise):
         self.varies, self.infeasible = varies, infeasible
         self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
         self.rule = None if varies is None else base_rule_or_none(P, varies)
-        self.following = None
+        self.following, self._scale = None, scale
         self._why = "its sides come with the sample" if varies is not None and method == "auto" else ""
         method = "shrink" if self._why else method
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, factory)
@@ -118,6 +118,8 @@ class MapInto(Blockwise):
         self.renew()
         if strict:
             self.strict = True
+        if varies is not None:
+            self.follow()  # now, so that a program that is compiled or exported finds it
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         chosen = choose(block, options)
@@ -196,6 +198,19 @@ class MapInto(Blockwise):
         """Whether the blocks follow these sides from the base point of the set as it was stated."""
         return not self.strict and self.varies is None and self.parts.follow(sides)
 
+    def follow(self) -> Following:
+        """What follows the sides of a sample; made once."""
+        if self.following is None:
+            self.following = Following(
+                self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self._scale, self.factory
+            )
+            self.following.widen(self.strict)
+        return self.following
+
+    def follows_by_rule(self, sides: Sequence[str]) -> bool:
+        """Whether base points for these sides come from the affine rule, without a solver."""
+        return self.rule is not None and not {"A", "A_eq"} & set(sides)
+
     def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
         """Points of sets that follow the sample, block by block no longer."""
         if self.coefficients != self.polyhedron.dim:
@@ -203,11 +218,8 @@ class MapInto(Blockwise):
                 f"{', '.join(sides.given)} of the sample need a way in with one coefficient for each coordinate, and "
                 f"this is {self.extra_repr()}: use method='shrink' or 'projection'."
             )
-        if self.following is None:
-            self.following = Following(self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self.factory)
-            self.following.widen(self.strict)
         kind = Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
-        return self.following.points(self.to_event_order(self.parts.free(c)), sides, how, kind)
+        return self.follow().points(self.to_event_order(self.parts.free(c)), sides, how, kind)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes

@@ -9,14 +9,13 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from rayhull.maps.sample_rows import combined, step_of, times
+from rayhull.maps.sample_rows import LARGE, combined, finite_size, step_of, times
 from rayhull.nn.constants import Constants, Factory
 from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-LARGE = 1e30  # slack of a bound that is not stated
 STILL = 1e-9  # a row whose part along the equalities is a smaller share of it does not move
 
 
@@ -81,7 +80,7 @@ class Local(NamedTuple):
     def sizes(self, x: Tensor) -> Tensor:
         """|a|·|x| + |c|, what rounding is relative to; no derivative. Shape: (n, d) → (n, M)"""
         rows, rhs = self.rows.detach(), self.rhs.detach()
-        return times(rows.abs(), x.detach().abs()) + rhs.abs().nan_to_num(posinf=0.0)
+        return times(rows.abs(), x.detach().abs()) + finite_size(rhs)
 
 
 class SampleSets(Constants):
@@ -157,15 +156,15 @@ class SampleSets(Constants):
         if not self.bounded:
             return b
         ends = torch.cat([self.upper, -self.lower])[self.bounds]
-        return torch.cat([b, ends.expand(len(b), -1)], -1)
+        return torch.cat([b, ends.expand(b.shape[0], -1)], -1)
 
     def _with_bounds(self, A: Tensor, b: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """Rows and right-hand sides with every bound below them; infinite ends where none is stated."""
         if not self.bounded and sides.lower is None and sides.upper is None:
             return A, b
         eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(*A.shape[:-2], -1, -1)
-        low = (self.lower if sides.lower is None else sides.lower).expand(len(b), -1)
-        high = (self.upper if sides.upper is None else sides.upper).expand(len(b), -1)
+        low = (self.lower if sides.lower is None else sides.lower).expand(b.shape[0], -1)
+        high = (self.upper if sides.upper is None else sides.upper).expand(b.shape[0], -1)
         return torch.cat([A, eye, -eye], -2), torch.cat([b, high, -low], -1)
 
     def _hull(self, sides: Sides, n: int) -> tuple[Tensor | None, Tensor]:
@@ -184,11 +183,14 @@ class SampleSets(Constants):
 
 
 def _differentiable(E: Tensor, e: Tensor, null: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
-    """The same values with their derivatives in E: torch has none of a complete QR decomposition.
+    """The same values with their derivatives in E, of any order: torch has none of a complete QR decomposition.
 
-    N moves by -E⁺ dE N, which keeps it orthonormal to first order: first derivatives are right, second ones are not.
+    (I - E⁺E) N spans the null space of every E nearby, and its Cholesky factor makes it orthonormal. Which basis it is
+    does not matter: points depend on N Nᵀ alone.
     """
     factor, _ = torch.linalg.cholesky_ex(E @ E.mT)
     moved = null - E.mT @ torch.cholesky_solve(E @ null, factor)
+    length, _ = torch.linalg.cholesky_ex(moved.mT @ moved)
+    moved = torch.linalg.solve_triangular(length, moved.mT, upper=False).mT
     least = (E.mT @ torch.cholesky_solve(e.unsqueeze(-1), factor)).squeeze(-1)
     return moved + (null - moved).detach(), least + (origin - least).detach()
