@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.maps.sample_rows import onto_two_rows
 from rayhull.nn.export import to_onnx
 from tests.zoo import ZOO
 
@@ -272,3 +273,25 @@ def test_second_derivatives_agree_with_finite_differences() -> None:
     assert torch.autograd.gradgradcheck(
         lambda c, A_eq, b_eq, upper: into(c, A_eq=A_eq, b_eq=b_eq, upper=upper), points, atol=1e-4, rtol=1e-3
     )
+
+
+def test_one_or_two_rows_of_the_sample_give_the_nearest_point() -> None:
+    """Rows at every angle, parallel ones too, that nothing, one or both of them bind."""
+    random = torch.Generator().manual_seed(0)
+    angle = torch.linspace(0, 3.0, 200, dtype=torch.float64)
+    A = torch.stack([torch.stack([angle * 0 + 1, angle * 0], 1), torch.stack([angle.cos(), angle.sin()], 1)], 1)
+    A = A * (0.1 + torch.rand(200, 2, 1, generator=random, dtype=torch.float64))
+    b, u = (torch.randn(200, 2, generator=random, dtype=torch.float64) for _ in range(2))
+    b[::7, 1] = torch.inf  # a row that says nothing
+    for rows in (A, A[:, :1]):
+        Q, rhs = rh.Polyhedron(np.eye(2)[: rows.shape[1]], np.ones(rows.shape[1])), b[:, : rows.shape[1]]
+        near = rh.project(Q, 3 * u, A=rows, b=rhs.clamp_max(1e6))
+        found, certified = onto_two_rows(3 * u, rows, rhs)
+        found, _ = onto_two_rows(found, rows, rhs)
+        assert bool(certified.all())
+        assert torch.allclose(found, near, atol=1e-7)
+        strict = rh.MapInto(Q, method="shrink", dtype=torch.float64, strict=True)
+        assert bool(Q.contains_exactly(strict(3 * u, A=rows, b=rhs), A=rows, b=rhs.clamp_max(1e6)).all())
+    slab = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]]), torch.tensor([[-1.0, -1.0]])  # x >= 1 and x <= -1
+    assert not onto_two_rows(torch.zeros(1, 2), *slab)[1]
+    assert not onto_two_rows(torch.zeros(1, 2), torch.zeros(1, 1, 2), torch.tensor([[-1.0]]))[1]
