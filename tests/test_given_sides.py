@@ -59,6 +59,19 @@ def test_points_on_the_samples_own_boundary_are_judged_to_the_last_bit():
     assert not Q.contains_exactly(x, upper=np.nextafter(0.1, 0)).any()
 
 
+@pytest.mark.parametrize("question", ["contains", "contains_exactly"])
+def test_an_infinite_right_hand_side_says_nothing_or_leaves_nothing(question):
+    Q = rh.Polyhedron([[1, 1, 0], [0, 0, 1]], [1, 1], A_eq=[[1, -1, 0]], b_eq=[0])
+    x = np.array([[9.0, 9.0, 0.5], [9.0, 9.0, 1.5], [0.0, 0.0, 0.5]])
+    for points, number in ((x, np.asarray), (torch.as_tensor(x), torch.as_tensor)):
+        inside = getattr(Q, question)
+        assert inside(points, b=number([np.inf, 1.0])).tolist() == [True, False, True]
+        assert inside(points, A=number(np.ones((2, 3))), b=number([np.inf, np.inf])).all()
+        assert not inside(points, b=number([-np.inf, 1.0])).any()
+        assert not inside(points, b_eq=number([np.inf])).any()
+        assert not inside(points, b=number([np.nan, 1.0])).any()
+
+
 def test_batch_dimensions_of_points_and_sides_broadcast():
     box = rh.box(0, 1, (2, 2))
     x = np.full((3, 1, 2, 2), 1.5)

@@ -109,8 +109,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/following.py",
-        "    return torch.where(moving, slack > 0, unbroken).all(-1)",
-        "    return torch.where(moving, slack > 0, unbroken).any(-1)",
+        "    return ((slack > 0) | (~moving & unbroken)).all(-1)",
+        "    return ((slack > 0) | (~moving & unbroken)).any(-1)",
         ("test_pins.py::test_a_row_that_no_coefficient_moves_is_judged_by_the_sample",),
         "one row with slack certifies a sample's base point",
     ),

@@ -47,7 +47,8 @@ def contains(P: Polyhedron, x: Any, atol: float | None, **sides: Any) -> Any:
     inside = xp.isfinite(points).all(axis=1)
     size = xp.amax(abs(points), axis=1)[:, None]
     for excess, exponents, (norms, rhs), equal in _excesses(P, points, given):
-        allowed = ULPS * eps * (size * norms + abs(rhs)) if atol is None else _like(points, np.ldexp(atol, -exponents))
+        finite = xp.where(xp.isinf(rhs), xp.zeros_like(rhs), abs(rhs))
+        allowed = ULPS * eps * (size * norms + finite) if atol is None else _like(points, np.ldexp(atol, -exponents))
         inside = inside & ((abs(excess) if equal else excess) <= allowed).all(axis=1)
     return inside.reshape(batch)
 
@@ -275,15 +276,20 @@ def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
 
 
 def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array, *, equal: bool) -> Array:
-    """The same with a matrix (1 or n, m, d) or right-hand sides (1 or n, m) of the call, the rest as stated."""
+    """The same with a matrix (1 or n, m, d) or right-hand sides (1 or n, m) of the call, the rest as stated.
+
+    An inequality with an infinite right-hand side says nothing; with any other that is not finite nothing is inside.
+    """
     points = np.where(np.isfinite(points), points, 0.0)
     matrix = rows.matrix.toarray()[None] if A is None else A
     c = rows.rhs[None] if b is None else b
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points[:, :, None])[:, :, 0] - c
         size = (np.abs(matrix) @ np.abs(points)[:, :, None])[:, :, 0] + np.abs(c)
-    unsure = ~(np.abs(value) > 2.0**-52 * (rows.dim + 4) * size + 1e-300)
-    ok = ~(((value != 0) if equal else (value > 0)) & ~unsure).any(axis=1) & np.isfinite(c).all(axis=1)
+    silent = np.zeros_like(c, bool) if equal else c == np.inf
+    unsure = ~(np.abs(value) > 2.0**-52 * (rows.dim + 4) * size + 1e-300) & ~silent
+    broken = ((value != 0) if equal else (value > 0)) & ~unsure & ~silent
+    ok = ~broken.any(axis=1) & (np.isfinite(c) | silent).all(axis=1)
     for s, i in zip(*np.nonzero(unsure & ok[:, None]), strict=True):
         numbers = rows.numbers(i) if A is None else A[s if len(A) > 1 else 0, i].tolist()
         right = rows.offsets[i] if b is None else b[s if len(b) > 1 else 0, i]
