@@ -12,13 +12,18 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from rayhull.maps.approach import approach, clamped, clipped_shift, step_size, unit_rows
+from rayhull.maps.approach import approach, clamped, clipped_shift, step_size
 from rayhull.maps.coefficients import DENSE, round_coordinates
 from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
 from rayhull.maps.sample_rows import approach_rows, squared_norm_bound
-from rayhull.maps.shrink import clamp_then_shrink
 
 INF = math.inf
+
+
+def unit_rows(rows: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same halfspaces with rows of unit length."""
+    norms = np.linalg.norm(rows, axis=1)
+    return rows / norms[:, None], rhs / norms
 
 
 def polytope(d: int = 12, m: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -217,12 +222,11 @@ def test_one_row_and_bounds_have_their_nearest_point(
 
 
 def test_a_broken_bound_moves_no_other_coordinate() -> None:
-    rows, one = torch.tensor([[0.2, 0.2, 0.2]]), torch.ones(3)
-    y = torch.tensor([[50.0, 0.3, -0.4]])
-    assert torch.equal(clamp_then_shrink(y, rows, -one, one), torch.tensor([[1.0, 0.3, -0.4]]))
-    z = clamp_then_shrink(100 * torch.randn(500, 3), 3 * rows, -one, one)
-    assert bool(((z @ (3 * rows).mT).amax(-1) <= 1 + 1e-6).all())
-    assert float(z.abs().max()) <= 1
+    into = rh.MapInto(rh.Polyhedron([[0.2, 0.2, 0.2]], 1, lower=-1, upper=1), method="shrink", dtype=torch.float64)
+    y = torch.tensor([[50.0, 0.3, -0.4]], dtype=torch.float64)
+    for run in (into, into.in_tensor_operations):
+        x = run(into.coefficients_of(y))
+        assert torch.allclose(x, torch.tensor([[1.0, 0.3, -0.4]], dtype=torch.float64), atol=1e-12)
 
 
 @pytest.mark.parametrize("boxed", [False, True])

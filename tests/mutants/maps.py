@@ -18,13 +18,6 @@ MUTANTS = [
         "the smooth shrink stretches",
     ),
     Mutant(
-        "maps/shrink.py",
-        "    y = torch.minimum(torch.maximum(y, lower), upper)\n",
-        "    y = torch.maximum(y, lower)\n",
-        ("test_maps_steps.py::test_a_broken_bound_moves_no_other_coordinate",),
-        "upper bounds are not clamped before the shrink",
-    ),
-    Mutant(
         "maps/coefficients.py",
         "    return u - (u @ basis) @ basis.mT",
         "    return u - 0.999 * (u @ basis) @ basis.mT",

@@ -149,4 +149,11 @@ MUTANTS = [
         ("test_pins.py::test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric",),
         "mirror images are not turned back",
     ),
+    Mutant(
+        "nn/directions.py",
+        "        return clamped(y, *self.bounds(base, sides))",
+        "        return clamped(y, self.bounds(base, sides)[0], None)",
+        ("test_maps_steps.py::test_a_broken_bound_moves_no_other_coordinate",),
+        "upper bounds are not clamped before the shrink",
+    ),
 ]

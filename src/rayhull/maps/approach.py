@@ -151,21 +151,6 @@ def step_size(rows: Array) -> float:
     return 1.0 / float(np.linalg.eigvalsh(small)[-1])
 
 
-def unit_rows(rows: Array, rhs: Array) -> tuple[Array, Array]:
-    """The same halfspaces with rows of unit length: a/‖a‖·x <= b/‖a‖, so that one step serves every multiplier.
-
-    Shape: rows (m, d), rhs (m,) → the same
-
-    Examples:
-        >>> import numpy as np
-        >>> from rayhull.maps.approach import unit_rows
-        >>> unit_rows(np.array([[3.0, 4.0]]), np.array([10.0]))
-        (array([[0.6, 0.8]]), array([2.]))
-    """
-    norms = np.linalg.norm(rows, axis=1)
-    return rows / norms[:, None], rhs / norms
-
-
 def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor, *, equality: bool) -> Tensor:
     """The nearest point of {a·z = c (or <= c), lower <= z <= upper}; the set must not be empty.
 

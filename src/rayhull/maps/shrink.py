@@ -74,30 +74,6 @@ def smooth_factor(gauge: Tensor) -> Tensor:
     return torch.where(large, above, below)
 
 
-def clamp_then_shrink(y: Tensor, rows: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Bounds first, coordinate by coordinate, then the rows by shrinking: one broken bound moves no other coordinate.
-
-    The box holds the base point, so what shrinks towards it stays in the box.
-
-    Args:
-        y: directions from the base point x0.
-        rows: a_i / σ_i (m, d), the rows over their slacks at x0.
-        lower, upper: the bounds less x0 (d,): lower <= 0 <= upper.
-
-    Shape: (\\*, d) → (\\*, d)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.shrink import clamp_then_shrink
-        >>> y = torch.tensor([[9.0, 0.5], [0.2, 0.1]])
-        >>> clamp_then_shrink(y, torch.tensor([[0.5, 1.0]]), -torch.ones(2), torch.ones(2))
-        tensor([[1.0000, 0.5000],
-                [0.2000, 0.1000]])
-    """
-    y = torch.minimum(torch.maximum(y, lower), upper)
-    return shrink(y, (y @ rows.mT).amax(-1)) if len(rows) else y
-
-
 # -- zero violation --------------------------------------------------------------------------------------------------
 
 
