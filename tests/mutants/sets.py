@@ -19,7 +19,7 @@ MUTANTS = [
     ),
     Mutant(
         "sets/membership.py",
-        "(size * norms + abs(rhs)) if atol",
+        "(size * norms + finite) if atol",
         "(size * norms) if atol",
         ("test_pins.py::test_contains_is_sixteen_ulp_wide",),
         "the tolerance forgets the right-hand side",
