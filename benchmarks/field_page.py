@@ -71,8 +71,9 @@ Every method here has the same network (two hidden layers of 200 with ReLU, no n
 epochs, and a learning rate chosen among three on validation data after a tenth of the epochs; the rate rises over the
 first fifth of the steps and falls along a cosine. HardNet's pwc has no validation data: it is trained as published
 (He's initialisation, a constant rate of 1e-4). Peers are written from their papers; their training adds the squared
-violation to the loss, and HardNet-Aff trains the first tenth of the epochs without its step where its authors do. All
-in float64.
+violation to the loss (Pi-net's does not), and HardNet-Aff trains the first tenth of the epochs without its step where
+its authors do. Pi-net takes 50 steps in training and 100 in evaluation. Safe control is trained through
+`torch.compile`, its corrections are in units of 10 of the control. All in float64.
 
 The recipe was chosen for rayhull, on DC3's validation samples: DC3's own network has BatchNorm and dropout.
 
@@ -83,18 +84,21 @@ rows are the papers' own numbers, with their networks, epochs and machines.
 
 `python -m benchmarks.field` computes what is missing and goes on where it was stopped, `python -m
 benchmarks.field_times` measures the times, and `python -m benchmarks.field_page` writes this page from
-`benchmarks/results/field.json`. What is not in a table was not run; Pi-net and, where they have no row of their own,
-DC3 and HardNet-Aff are here by their published numbers only.
+`benchmarks/results/field.json`. What is not in a table was not run; where a peer has no row of its own it is here by
+its published numbers only.
 """
 
 LIMITS = """
 
-The worst of the seeds decides. HardNet's cbf had 20 epochs where its authors take 1000; whether more would reach the
-goal was not tried. Case30 takes a phase 1 in each call and 40 epochs; what holds its gap up was not found out yet.
-What these numbers do not show: most problems have one seed where five are usual; DC3's and Pi-net's own trainings
-were not run here, so that times stand beside a peer for HardNet's pwc and RAYEN's grid alone. There HardNet-Aff is
-faster for one sample (our layer makes more calls of torch, and proves what comes out), and the strict layer is slower
-than RAYEN in one coordinate and for a single row."""
+The worst of the seeds decides. Safe control takes 210 steps here where its authors take 9000: two barrier rows give
+the nearest point in closed form, and corrections are in the unit of the control. Both are ours; with HardNet-Aff's own
+step in the same units see its row, where it was run. Case30 takes a phase 1 in each call, which looks for base points
+in the set's own units.
+
+What these numbers do not show: three seeds at most, where five are usual. Peers' networks and recipes are ours, so
+that their rows are not their authors' best. On HardNet's pwc HardNet-Aff is faster for one sample (our layer makes more
+calls of torch, and proves what comes out), and the strict layer is slower than RAYEN in one coordinate and for a single
+row."""
 
 
 def page() -> str:

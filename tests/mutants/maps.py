@@ -152,4 +152,25 @@ MUTANTS = [
         ("test_maps.py::test_a_pull_leaves_points_inside_untouched_bit_by_bit",),
         "a point that need not move is rounded",
     ),
+    Mutant(
+        "maps/sample_rows.py",
+        "    left = over - cosine * alone.flip(-1)",
+        "    left = over",
+        ("test_layer_sides.py::test_one_or_two_rows_of_the_sample_give_the_nearest_point",),
+        "a row that the other one meets is met with equality too",
+    ),
+    Mutant(
+        "maps/sample_rows.py",
+        "    return x, possible & (apart | ~both).squeeze(-1)",
+        "    return x, possible",
+        ("test_layer_sides.py::test_one_or_two_rows_of_the_sample_give_the_nearest_point",),
+        "two rows that contradict each other are certified",
+    ),
+    Mutant(
+        "maps/sample_rows.py",
+        "    for _ in range(2):\n",
+        "    for _ in range(1):\n",
+        ("test_layer_sides.py::test_second_derivatives_agree_with_finite_differences",),
+        "base points by phase 1 have wrong second derivatives",
+    ),
 ]

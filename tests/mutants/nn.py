@@ -156,4 +156,18 @@ MUTANTS = [
         ("test_maps_steps.py::test_a_broken_bound_moves_no_other_coordinate",),
         "upper bounds are not clamped before the shrink",
     ),
+    Mutant(
+        "nn/following.py",
+        "rhs.double(), scale=self.size)",
+        "rhs.double())",
+        ("test_layer_sides.py::test_base_points_lie_as_deep_in_a_large_set_as_in_the_same_set_in_other_units",),
+        "base points are pulled to unit scale, whatever the set measures",
+    ),
+    Mutant(
+        "nn/sample_sets.py",
+        "    moved = torch.linalg.solve_triangular(length, moved.mT, upper=False).mT\n",
+        "",
+        ("test_layer_sides.py::test_second_derivatives_agree_with_finite_differences",),
+        "the null space of the equalities is orthonormal to first order only",
+    ),
 ]

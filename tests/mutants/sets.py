@@ -233,4 +233,11 @@ MUTANTS = [
         ("test_rules.py::test_equalities_are_compared_from_both_sides",),
         "an inequality answers for an equality",
     ),
+    Mutant(
+        "sets/membership.py",
+        "    ok = ~broken.any(axis=1) & (np.isfinite(c) | silent).all(axis=1)",
+        "    ok = ~broken.any(axis=1)",
+        ("test_given_sides.py::test_an_infinite_right_hand_side_says_nothing_or_leaves_nothing",),
+        "a side that is not a number leaves the set as it is",
+    ),
 ]
