@@ -214,8 +214,9 @@ def grid(rows: list[dict[str, Any]]) -> str:
     cells = [[r["d"], r["rows"], *(f"{r[m]:.2f}" if m in r else "" for m in methods)] for r in rows]
     return (
         "## RAYEN's timing grid\n\nA ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, float32, forward; microseconds a sample. "
-        "The grid ends at 100 rows and at 10 000 entries, because RAYEN solves a linear program for each row when it "
-        "is built.\n\n" + table(cells, ["coordinates", "rows", *methods])
+        "RAYEN's column ends at 100 rows and at 10 000 entries, because it solves a linear program for each row when "
+        "it is built; ours at 100 000 entries. The published grid goes on to 10 000 coordinates and 3000 rows.\n\n"
+        + table(cells, ["coordinates", "rows", *methods])
     )
 
 

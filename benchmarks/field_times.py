@@ -26,7 +26,8 @@ from benchmarks.harness import interleave
 from benchmarks.layer_peers import Rayen, installed
 
 FEATURES = 64
-GRID = [(d, m) for d in (1, 10, 100, 1000) for m in (1, 10, 100) if d * m <= 10_000]
+GRID = [(d, m) for d in (1, 10, 100, 1000) for m in (1, 10, 100, 1000) if d * m <= 100_000]
+ROWS, ENTRIES = 100, 10_000  # beyond, RAYEN is not built: it solves a linear program for each row
 Rows = list[dict[str, Any]]
 
 
@@ -90,7 +91,7 @@ def grid(samples: int = 2000, rounds: int = 5) -> Rows:
         P = rh.Polyhedron(random.uniform(-1, 1, (m, d)), random.uniform(0.1, 1, m))
         layers: dict[str, torch.nn.Module] = {"rayhull": rh.Constrained(FEATURES, P, method="shrink")}
         layers["rayhull, strict"] = rh.Constrained(FEATURES, P, method="shrink", strict=True)
-        if installed("rayen"):
+        if installed("rayen") and m <= ROWS and d * m <= ENTRIES:
             layers["RAYEN"] = Rayen(FEATURES, P)
         h = torch.randn(samples, FEATURES)
         with torch.no_grad():
