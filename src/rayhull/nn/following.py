@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ class Following(Constants):
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.steps, self.infeasible, self.rule_sides = steps, infeasible, None if rule is None else rule.sides
         self.nearest = Nearest(P, infeasible="raise" if infeasible == "raise" else "least")
-        self.sets, self.size = SampleSets(P, factory), _size(P, scale)
+        self.sets, self.scale = SampleSets(P, factory), scale
         if rule is not None:
             self.constant("K", rule.matrix)
             self.constant("k", rule.offset)
@@ -120,6 +121,16 @@ class Following(Constants):
             theta = [getattr(self.sets if getattr(sides, s) is None else sides, s) for s in self.rule_sides]
             return torch.cat([t.expand(local.rhs.shape[0], -1) for t in theta], -1) @ self.K.mT + self.k
         return self._phase_one(local)
+
+    @cached_property
+    def size(self) -> float:
+        """The length that phase 1 looks for base points at: the middle slack of a bounded set, or the data's scale."""
+        P = self.nearest.polyhedron
+        if not len(P.rows) or not P.is_bounded:
+            return self.scale
+        lengths = np.sqrt(abs(P.rows.matrix).power(2).sum(axis=1))
+        slack = (P.rows.rhs - P.rows.matrix @ P.centre.point) / lengths
+        return max(self.scale, float(np.median(slack)))
 
     def _phase_one(self, local: Local) -> Tensor:
         """Interior points by Newton steps, along the equalities of each sample."""
@@ -239,15 +250,6 @@ def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
     info = torch.finfo(dtype)
     near = bound.to(dtype).clamp(info.min, info.max)
     return torch.where(near.double() > bound, near - (near.abs() * info.eps + info.tiny * info.eps), near)
-
-
-def _size(P: Polyhedron, scale: float) -> float:
-    """The length that base points are looked for at: the middle slack of a bounded set, or the scale of the data."""
-    if not len(P.rows) or not P.is_bounded:
-        return scale
-    lengths = np.sqrt(abs(P.rows.matrix).power(2).sum(axis=1))
-    slack = (P.rows.rhs - P.rows.matrix @ P.centre.point) / lengths
-    return max(scale, float(np.median(slack)))
 
 
 def _listed(samples: Tensor) -> str:
