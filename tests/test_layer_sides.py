@@ -243,6 +243,27 @@ def test_sides_with_a_base_rule_are_inputs_of_a_program_and_of_an_onnx_file(tmp_
         assert bool(inside(found[1:], upper=given["upper"][1:]).all())
 
 
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_two_rows_of_the_sample_are_inputs_of_an_onnx_file(tmp_path, strict: bool) -> None:
+    """A safe control layer: barrier rows A(s) u <= b(s) come with the state."""
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    P = rh.Polyhedron(np.eye(2), np.ones(2))
+    layer = rh.Constrained(4, P, strict=strict)
+    angle = torch.linspace(0.3, 2.8, 40)[:, None] + torch.tensor([0.0, 1.0]) * torch.linspace(0.5, 2.5, 40)[:, None]
+    random = torch.Generator().manual_seed(0)
+    A = torch.stack([angle.cos(), angle.sin()], 2)
+    h, b = 9 * torch.randn(40, 4, generator=random), torch.randn(40, 2, generator=random)
+    A[0], b[0] = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([-1.0, -1.0])  # a slab with nothing in it
+    file = to_onnx(layer.fold(), 4, tmp_path / "layer.onnx", sides=("A", "b"))
+    feed = {"features": h.numpy(), "A": A.numpy(), "b": b.numpy()}
+    (x,) = runtime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, feed)
+    found = torch.as_tensor(x)
+    assert bool(found[0].isnan().all())
+    assert torch.allclose(found[1:], layer(h[1:], A=A[1:], b=b[1:]), rtol=1e-4, atol=1e-4)
+    assert not strict or bool(P.contains_exactly(found[1:], A=A[1:], b=b[1:]).all())
+
+
 def test_a_layer_with_ranges_compiles_at_its_first_call() -> None:
     layer, given, h = ruled(torch.float64, infeasible="nan"), a_day(5, torch.float64), torch.randn(5, 4).double()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")(h, **given)

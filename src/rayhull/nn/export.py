@@ -139,10 +139,10 @@ def to_onnx(
         module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one.
         in_features: size of an input sample.
         path: where to write.
-        sides: names of sides of the sample ("b", "b_eq", "lower", "upper") that become inputs of the file, (batch, ...)
-            each: of a layer that was built with ``varies=`` and has an affine rule for its base points, strict or not;
-            or b, lower and upper for ways in that keep their base point. A sample whose set does not hold its base
-            point comes out as NaN.
+        sides: names of sides of the sample that become inputs of the file, (batch, ...) each: "b", "b_eq", "lower" and
+            "upper" of a layer that was built with ``varies=`` and has an affine rule for its base points; "A" and "b"
+            where one or two rows are all there is; "b", "lower" and "upper" for ways in that keep their base point, not
+            strict. A sample that is not certified comes out as NaN.
         opset_version: of ONNX; by default that of the installed torch.
 
     Examples:
@@ -196,8 +196,12 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
     """The sides as the set states them, for two samples."""
     if not names:
         return {}
-    P = _map_of(module).polyhedron
+    into = _map_of(module)
+    P = into.polyhedron
+    if not into.keeps_base(names):
+        into.follow()  # what a first call makes is no part of a graph
     stated = {
+        "A": P.inequalities.matrix.toarray(),
         "b": P.inequalities.rhs,
         "b_eq": P.equalities.rhs,
         "lower": P.lower_bounds.reshape(P.shape),
@@ -210,11 +214,12 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
 
 
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
-    if sides and not (_map_of(module).follows_by_rule(sides) or _map_of(module).keeps_base(sides)):
+    if sides and not _map_of(module).needs_no_solver(sides):
         raise RayhullError(
             f"{', '.join(sides)} of the sample need base points of their own here, which an ONNX file does not hold: "
-            "state their ranges when the layer is built (varies=), which gives base points by an affine rule; or leave "
-            'the base point where it is, for b, lower and upper with method="shrink" or "approach", not strict.'
+            "state ranges of right-hand sides and bounds when the layer is built (varies=), which gives base points by "
+            'an affine rule; or leave the base point where it is, for b, lower and upper with method="shrink" or '
+            '"approach", not strict.'
         )
     if any(isinstance(part, NearestPoint) for part in module.modules()):
         raise RayhullError(

@@ -207,9 +207,12 @@ class MapInto(Blockwise):
             self.following.widen(self.strict)
         return self.following
 
-    def follows_by_rule(self, sides: Sequence[str]) -> bool:
-        """Whether base points for these sides come from the affine rule, without a solver."""
-        return self.rule is not None and not {"A", "A_eq"} & set(sides)
+    def needs_no_solver(self, sides: Sequence[str]) -> bool:
+        """Whether a graph can take these sides: the base point stays, or follows an affine rule, or none is needed."""
+        P, has_rows = self.polyhedron, bool({"A", "A_eq"} & set(sides))
+        alone = not len(P.equality_rows) and not np.isfinite([P.lower_bounds, P.upper_bounds]).any()
+        two_rows = alone and "A" in sides and set(sides) <= {"A", "b"} and len(P.inequalities) <= 2
+        return self.keeps_base(sides) or two_rows or (self.rule is not None and not has_rows)
 
     def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
         """Points of sets that follow the sample, block by block no longer."""
