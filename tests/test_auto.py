@@ -10,12 +10,15 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.nn import choice
+from rayhull.core import operators
+from rayhull.maps.coefficients import round_coordinates
+from rayhull.nn import choice, costs
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
-from rayhull.nn.choice import GOOD, WIDE, Trial, approach, has_many_vertices, mapped, shrink
+from rayhull.nn.choice import GOOD, approach, has_many_vertices, shrink
 from rayhull.nn.closed_forms import chain_of_slopes
 from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
+from rayhull.nn.trial import WIDE, Trial, mapped
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
@@ -144,6 +147,62 @@ def test_many_bounds_do_not_keep_auto_from_comparing_ways() -> None:
     rng = np.random.default_rng(0)
     into = rh.MapInto(rh.Polyhedron(rng.standard_normal((40, 900)) / 30, np.ones(40), lower=-1, upper=1))
     assert "error over the nearest point's" in into.describe()
+
+
+def test_ways_are_tried_by_what_they_cost_and_none_that_costs_more_than_the_nearest_point() -> None:
+    P = thin()
+    found = choice.candidates(P, choice.Place.of(P, Options()))
+    assert [way.cost for way in found] == sorted(way.cost for way in found)
+    assert [way.name for way in found[:4]] == ["shrink", "5 dual steps", "10 dual steps", "20 dual steps"]
+    said = rh.MapInto(P).describe()
+    assert f"10 round dual steps 1.01, 4%, {costs.dual_steps(P, 10, round_metric=True):.2g}" in said
+    assert f"nearest point 1, 0%, {costs.nearest_point(P):.2g}" in said
+    assert "40 round" not in said
+
+
+def test_the_nearest_point_is_taken_where_it_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    P = portfolio()
+    assert costs.dual_steps(P, 10) < costs.nearest_point(P)
+    monkeypatch.setattr(choice, "nearest_point", lambda P: costs.dual_steps(P, 5))
+    into = rh.MapInto(P)
+    assert into.blocks()[0].method == "projection"
+    assert "10 dual steps" not in into.describe()
+
+
+def test_a_machine_without_compiled_code_takes_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [rh.MapInto(make()).describe() for make in (portfolio, thin)]
+    monkeypatch.setattr(operators, "available", lambda: False)
+    assert [rh.MapInto(make()).describe() for make in (portfolio, thin)] == said
+
+
+def test_costs_grow_with_rows_steps_and_places() -> None:
+    small, large = (rh.Polyhedron(np.random.default_rng(0).standard_normal((m, 40)), 1.0) for m in (10, 100))
+    assert costs.shrink(small) < costs.shrink(large)
+    assert costs.dual_steps(small, 5) < costs.dual_steps(small, 20) < costs.dual_steps(large, 20)
+    assert costs.nearest_point(small) < costs.nearest_point(large)
+    one, four = (rh.checkerboard((8, 8), tiles) & rh.box(-1, 1) for tiles in ((1, 1), (2, 2)))
+    assert "about" in rh.MapInto(one).describe()
+    blocks = rh.MapInto(four).blocks()[0]
+    assert costs.estimate(blocks) == pytest.approx(blocks.count * costs.formula(blocks.polyhedron, 16, "shift"))
+
+
+def test_a_set_too_large_to_compare_ways_on_is_warned_of_with_what_the_others_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "ENTRIES", 0)
+    P = portfolio()
+    with pytest.warns(UserWarning, match=rf"approach=20 dual steps \({costs.dual_steps(P, 20):.2g} µs\)"):
+        into = rh.MapInto(P)
+    assert "too many rows to compare ways on" in into.describe()
+
+
+def test_a_diagonal_serves_where_it_is_round_and_only_there() -> None:
+    rng = np.random.default_rng(0)
+    box = np.vstack([np.eye(300), -np.eye(300)])
+    rows = rng.standard_normal((100, 300)) / 17
+    assert round_coordinates(np.vstack([rows, box]), np.ones(700)).ndim == 1
+    assert round_coordinates(np.vstack([rows, box]), np.r_[np.full(100, 1e-3), np.ones(600)]).ndim == 2
+    assert round_coordinates(np.vstack([rows, box]), np.ones(700), size=1.0).ndim == 2  # unbounded: needs the ridge
 
 
 @pytest.mark.parametrize("steps", [0, 3, 20])

@@ -1,9 +1,8 @@
 """The ways into a block by name, and ``"auto"``: the cheapest one that learns about as well as the nearest point.
 
-Closed forms come first. Where there is none, the ways are compared when the layer is built, by their error
-amplification: points of the set, most of them on its faces, get noise and are mapped back; the error that is left,
-over that of the nearest points, says how much worse than the nearest point a way is. The draws are fixed, so that the
-same set gives the same way.
+Closed forms come first. Where there is none, the ways are compared when the layer is built: how well they learn by a
+trial (:mod:`rayhull.nn.trial`), what they cost by an estimate (:mod:`rayhull.nn.costs`). Neither is timed or drawn
+anew, so that the same set gives the same way.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,11 +19,11 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import BudgetExceededError, RayhullError
-from rayhull.maps.coefficients import without
 from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
 from rayhull.nn.closed_forms import order, shift, slopes
-from rayhull.nn.closing import How, ordinary
 from rayhull.nn.constants import Factory
+from rayhull.nn.costs import dual_steps, nearest_point
+from rayhull.nn.costs import shrink as shrink_cost
 from rayhull.nn.directions import (
     Choice,
     Clamp,
@@ -39,7 +38,7 @@ from rayhull.nn.directions import (
 )
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.projection import Projection
-from rayhull.projection import project
+from rayhull.nn.trial import WIDE, Trial, mapped
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -48,15 +47,13 @@ if TYPE_CHECKING:
 
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
-POINTS, NOISE, SPREAD = 48, 0.1, 8.0
-FEWEST, NUMBERS = 12, 12_000  # points of a trial: fewer in many coordinates, which average over more numbers each
 GOOD = 1.02  # error amplification up to which a cheaper way takes the place of the nearest point ...
-NEAR = 0.15  # ... if it also leaves at most this share of the way of points far outside
+NEAR = 0.06  # ... if it also leaves at most this share of the way of points far outside
+FIGURES = "error over the nearest point's, way left from afar, estimated µs a sample"
 STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
 ENTRIES, COORDINATES = 1_000_000, 4096  # of a block's rows as a dense matrix, beyond which nothing is tried
 FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
 FEW_VERTICES, SMALL = 2, 64  # softmax weights: vertices for each coordinate, and coordinates of a block
-WIDE = Factory(None, torch.float64)
 
 
 def has_bounds(P: Polyhedron) -> bool:
@@ -69,6 +66,7 @@ class Place:
 
     view: View
     matrix: Array  # (n, n), or the diagonal (n,) of a diagonal one
+    prepared: dict[str, Choice] = field(default_factory=dict)  # ways in float64, by their metric
 
     @classmethod
     def of(cls, P: Polyhedron, options: Options) -> Place:
@@ -196,25 +194,30 @@ def _opens(way: Choice) -> bool:
 
 
 def _measured(P: Polyhedron, options: Options) -> Choice:
-    """The first way that is near the nearest point on a trial, or the nearest point."""
+    """The cheapest way that is near the nearest point on a trial, or the nearest point where that is cheaper."""
     if P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES:
         return _untried(P, options)
     place = Place.of(P, options)
-    trial = Trial.of(P, place.view.base, place.matrix)
+    trial, limit = Trial.of(P, place.view.base, place.matrix), nearest_point(P)
     found = []
-    for name, build in candidates(place).items():
-        amplification, left = trial.judge(partial(mapped, P, build(P, replace(options, factory=WIDE))))
-        found.append(f"{name} {amplification:.2f}, {left:.0%}")
+    for candidate in candidates(P, place):
+        if candidate.cost > limit:
+            break
+        amplification, left = trial.judge(partial(mapped, P, candidate.wide(P, options, place)))
+        found.append(f"{candidate.name} {amplification:.2f}, {left:.0%}, {candidate.cost:.2g}")
         if amplification <= GOOD and left <= NEAR:
-            reason = f"error over the nearest point's, and way left from afar: {'; '.join(found)}"
-            return replace(build(P, options), reason=reason)
-    return projection(P, options, f"no cheaper way is near the nearest point: {'; '.join(found)}", place=place)
+            reason = f"{FIGURES}: {'; '.join(found)}; nearest point 1, 0%, {limit:.2g}"
+            return replace(candidate.build(P, options, place), reason=reason)
+    tried = f"{FIGURES}: {'; '.join(found)}; nearest point 1, 0%, {limit:.2g}"
+    return projection(P, options, f"no cheaper way is near the nearest point. {tried}", place=place)
 
 
 def _untried(P: Polyhedron, options: Options) -> Choice:
     warnings.warn(
-        f"{len(P.inequalities)} rows in {P.dim} coordinates are too many to compare ways in: the shrink is taken, "
-        'which may learn slowly; method="projection" costs more and learns well. method="shrink" says that you know.',
+        f"{len(P.inequalities)} rows in {P.dim} coordinates are too many to compare ways on: the shrink is taken, "
+        f"estimated at {shrink_cost(P):.2g} µs a sample, which may learn slowly. Give approach=20 dual steps "
+        f'({dual_steps(P, 20):.2g} µs), or method="projection" ({nearest_point(P):.2g} µs), which learns well; '
+        'method="shrink" says that you know.',
         stacklevel=_level_of_caller(),
     )
     return shrink(P, options, "too many rows to compare ways on")
@@ -228,68 +231,38 @@ def _level_of_caller() -> int:
     return level + 1
 
 
-def candidates(place: Place) -> dict[str, Way]:
+@dataclass(frozen=True)
+class Candidate:
+    """The shrink alone (no steps) or after dual steps, and its estimated cost."""
+
+    steps: int
+    is_round: bool
+    cost: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.steps} {'round ' if self.is_round else ''}dual steps" if self.steps else "shrink"
+
+    def build(self, P: Polyhedron, options: Options, place: Place) -> Choice:
+        if not self.steps:
+            return shrink(P, options, place=place)
+        return approach(P, replace(options, approach=self.steps), place=place, round_metric=self.is_round)
+
+    def wide(self, P: Polyhedron, options: Options, place: Place) -> Choice:
+        """The way in float64, its rows prepared once for all numbers of steps."""
+        metric = "round" if self.is_round else "Euclidean" if self.steps else "none"
+        if metric not in place.prepared:
+            place.prepared[metric] = self.build(P, replace(options, factory=WIDE), place)
+        way = place.prepared[metric]
+        steps = (step.with_steps(self.steps) if isinstance(step, DualSteps) else step for step in way.approach)
+        return replace(way, approach=tuple(steps))
+
+
+def candidates(P: Polyhedron, place: Place) -> list[Candidate]:
     """The ways that are compared, cheapest first; in round coordinates only where their matrix is worked out."""
-
-    def steps(k: int, round_metric: bool) -> Way:
-        return lambda P, chosen: approach(P, replace(chosen, approach=k), place=place, round_metric=round_metric)
-
-    found: dict[str, Way] = {"shrink": partial(shrink, place=place)}
-    for k in STEPS:
-        found[f"{k} dual steps"] = steps(k, False)
-        if place.matrix.ndim == 2:
-            found[f"{k} round dual steps"] = steps(k, True)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Points of a block, the same with noise, and the error that the nearest points leave."""
-
-    free: Tensor  # (k, n), most of them far outside
-    points: Tensor  # the nearest points of those
-    noisy: Tensor
-    nearest: float
-
-    @classmethod
-    def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
-        """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
-        rng, count = np.random.default_rng(0), min(POINTS, max(FEWEST, NUMBERS // P.dim))
-        normal = rng.standard_normal((count, P.dim))
-        free = torch.as_tensor(base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix))
-        points = project(P, free.reshape(-1, *P.shape)).reshape(count, -1)
-        size = float((points - torch.as_tensor(base)).square().mean().sqrt())
-        noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
-        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(count, -1)
-        return cls(free, points, noisy, _rms(nearest - points))
-
-    def judge(self, into: Callable[[Tensor], Tensor]) -> tuple[float, float]:
-        return self.amplification(into), self.left(into)
-
-    def amplification(self, into: Callable[[Tensor], Tensor]) -> float:
-        """The error of a map over that of the nearest point; 1 is as good."""
-        return _rms(into(self.noisy) - self.points) / self.nearest if self.nearest else 1.0
-
-    def left(self, into: Callable[[Tensor], Tensor]) -> float:
-        """How far a map's points are from the nearest ones, as a share of how far the free points are; 0 is as good."""
-        moved = _rms(self.free - self.points)
-        return _rms(into(self.free) - self.points) / moved if moved else 0.0
-
-
-def _rms(difference: Tensor) -> float:
-    return float(difference.square().mean().sqrt())
-
-
-@torch.no_grad()
-def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
-    """Where a shrink, with or without steps before it, takes points of the block. Shape: (n, d) → (n, d)"""
-    assert way.view is not None
-    base, sides = torch.as_tensor(way.view.base), Sides()
-    y = without(points - base, torch.as_tensor(way.view.equal))
-    for step in way.approach:
-        y = step(y, base, sides)
-    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, How(torch.float64))
-    return base + (y if scale is None else y * scale.unsqueeze(-1))
+    metrics = (False, True) if place.matrix.ndim == 2 else (False,)
+    found = [Candidate(k, m, dual_steps(P, k, round_metric=m)) for k in STEPS for m in metrics]
+    return sorted([Candidate(0, False, shrink_cost(P)), *found], key=lambda way: way.cost)
 
 
 def _asked(way: Callable[[Polyhedron, Options], Choice | None], needs: str) -> Way:

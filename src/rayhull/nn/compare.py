@@ -11,8 +11,10 @@ from torch import Tensor
 
 from rayhull.errors import RayhullError
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
-from rayhull.nn.choice import METHODS, Trial
+from rayhull.nn.choice import METHODS
+from rayhull.nn.costs import estimate
 from rayhull.nn.map_into import MapInto
+from rayhull.nn.trial import Trial
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -27,6 +29,7 @@ class Row:
     Attributes:
         error: what is left of noise on points of the set, over what the nearest points leave; None where coefficients
             are not coordinates, so that no noise can be put on them.
+        estimate: microseconds a sample by sizes alone, the figure that ``auto`` weighs (:mod:`rayhull.nn.costs`).
         microseconds: a sample, forwards and backwards, in a batch of 256 on this machine.
         strict: whether ``strict=True`` is possible.
         note: how each kind of block is met, or why the way is not possible.
@@ -34,21 +37,23 @@ class Row:
 
     method: str
     error: float | None
+    estimate: float | None
     microseconds: float | None
     strict: bool
     note: str
 
     def __str__(self) -> str:
         error = "" if self.error is None else f"{self.error:.2f}"
-        cost = "" if self.microseconds is None else f"{self.microseconds:.2g}"
-        return f"{self.method:<11} {error:>6} {cost:>7}  {'yes' if self.strict else 'no':<6}  {self.note}"
+        estimated, timed = ("" if cost is None else f"{cost:.2g}" for cost in (self.estimate, self.microseconds))
+        strict = "yes" if self.strict else "no"
+        return f"{self.method:<11} {error:>6} {estimated:>9} {timed:>9}  {strict:<6}  {self.note}"
 
 
 class Comparison(tuple[Row, ...]):
     """The rows of :func:`compare`; printed, a table."""
 
     def __repr__(self) -> str:
-        head = f"{'method':<11} {'error':>6} {'µs':>7}  {'strict':<6}  way"
+        head = f"{'method':<11} {'error':>6} {'estimate':>9} {'µs':>9}  {'strict':<6}  way"
         return "\n".join([head, *map(str, self)])
 
 
@@ -56,7 +61,7 @@ def compare(P: Polyhedron) -> Comparison:
     """Every way into the set: how well points near it come back, what it costs, whether it can be strict.
 
     The first row is what ``method="auto"`` takes. Errors near 1 learn as the nearest point does; an error of 10 learns
-    badly. Times are of this machine, now.
+    badly. Estimates are of sizes, forwards; times are of this machine, now, forwards and backwards.
 
     Examples:
         >>> import rayhull as rh
@@ -75,9 +80,10 @@ def _row(P: Polyhedron, method: str, trial: Trial) -> Row:
     try:
         into = MapInto(P, method=method, max_generators=BUDGET, dtype=torch.float64)
     except RayhullError as error:
-        return Row(method, None, None, False, str(error).split(": ")[0])
+        return Row(method, None, None, None, False, str(error).split(": ")[0])
     note = "; ".join(part.describe() for part in into.blocks())
-    return Row(method, _error(into, trial), _microseconds(into), _can_be_strict(into), note)
+    estimated = sum(estimate(part) for part in into.blocks())
+    return Row(method, _error(into, trial), estimated, _microseconds(into), _can_be_strict(into), note)
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ set before the shrink closes the rest. Each kind has one interface, so that a ne
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -249,7 +250,7 @@ class DualSteps(Step):
 
     def __init__(self, P: Polyhedron, view: View, steps: int, factory: Factory, metric: Array | None = None) -> None:
         super().__init__(factory)
-        self.steps = steps
+        self.steps, self.is_round = steps, metric is not None
         is_row = view.loose < int((P.inequalities.sizes > 0).sum())
         bounded = metric is None and not bool(is_row.all())
         self.clamp = Clamp(P, factory) if bounded else None
@@ -276,6 +277,12 @@ class DualSteps(Step):
         self.constant("as_stated", stated / norms[:, None])
         self.constant("rhs", rhs / norms)
         self.constant("seen", np.concatenate([(rhs - stated @ view.base) / norms, np.zeros(self.equalities)]))
+
+    def with_steps(self, steps: int) -> DualSteps:
+        """The same rows, another number of steps."""
+        other = copy.copy(self)
+        other.steps = steps
+        return other
 
     def forward(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         low, high = self._bounds(base, sides)

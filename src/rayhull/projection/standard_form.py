@@ -84,7 +84,8 @@ class Matrix:
     def compiled(self) -> operators.Rows:
         """The rows as the compiled kernels want them."""
         rows = self.rows
-        products = (rows @ rows.T).toarray() if self.count <= MOST_PRODUCTS else np.zeros((0, 0))
+        products = self.products if self.count <= MOST_PRODUCTS else np.zeros((0, 0))
+        products = products if isinstance(products, np.ndarray) else products.toarray()
         lengths = np.asarray(abs(rows).sum(1)).ravel()
         if self.is_dense:
             stored = self.dense_array, np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -93,10 +94,15 @@ class Matrix:
         return operators.Rows(*(torch.from_numpy(v) for v in (*stored, products, lengths)))
 
     @cached_property
+    def products(self) -> Array | sp.csr_array:
+        """G Gᵀ (M, M), dense where the rows are: a sparse product of filled rows takes a hundred times as long."""
+        return self.dense_array @ self.dense_array.T if self.is_dense else self.rows @ self.rows.T
+
+    @cached_property
     def largest_eigenvalue(self) -> float:
         if self.count <= 200:
             return float(np.linalg.norm(self.dense_array, 2) ** 2) if self.count else 1.0
-        return float(eigsh(self.rows @ self.rows.T, 1, return_eigenvectors=False, tol=1e-3)[0]) * 1.01
+        return float(eigsh(self.products, 1, return_eigenvectors=False, tol=1e-3)[0]) * 1.01
 
     @cached_property
     def pseudo_inverse(self) -> Array:

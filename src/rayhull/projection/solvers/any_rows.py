@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.projection.problem import EMPTY, FLOOR, SOLVED, TOLERANCE, Problem, Solution, Solver, certified, residual
-from rayhull.projection.standard_form import StandardForm, regularised_solve
+from rayhull.projection.standard_form import DENSE, StandardForm, regularised_solve
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 (none on orders), the exact method after 20 (M + d)
 TOGETHER = 500_000  # N M d from which the first guess is made for all samples at once, by matrix products
@@ -51,7 +51,7 @@ class ActiveSet(Solver):
         super().__init__(form)
         rows = form.matrix
         self.clamped = clamped
-        self.banded = width(rows.rows) <= max(4.0, 0.05 * rows.count)  # steps are cheap, gradients tell little
+        self.banded = is_banded(rows.rows)
         self.pivots = 0 if form.differences is not None and not self.banded else PIVOTS
         self.gradient_steps = 0 if self.banded or clamped else (40 if rows.count >= MANY and rows.is_dense else 20)
         self._step: float | None = 0.0 if self.banded else None
@@ -119,9 +119,15 @@ def generic(form: StandardForm) -> Solver:
     return next(kind for kind in (ActiveSet, DualNewton) if kind.fits(form))(form)
 
 
+def is_banded(rows: sp.csr_array) -> bool:
+    """Whether few rows share coordinates: steps of the active set are then cheap, and gradients tell little."""
+    return width(rows) <= max(4.0, 0.05 * rows.shape[0])
+
+
 def width(rows: sp.csr_array) -> float:
     """How far back, on average, a row shares a coordinate with one before it."""
     pattern = abs(rows)
+    pattern = pattern.toarray() if rows.nnz > DENSE * rows.shape[0] * rows.shape[1] else pattern
     shared = sp.coo_array(pattern @ pattern.T)
     first = np.arange(rows.shape[0])
     np.minimum.at(first, shared.row, shared.col)
