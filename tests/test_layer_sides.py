@@ -224,6 +224,7 @@ def a_day(n: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 def test_sides_with_a_base_rule_are_inputs_of_a_program_and_of_an_onnx_file(tmp_path, dtype, strict: bool) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
     layer, given, h = ruled(dtype, strict=strict, infeasible="nan"), a_day(40, dtype), 30 * torch.randn(40, 4).to(dtype)
     expected = layer(h, **given)
     batch = torch.export.Dim("batch")
@@ -249,6 +250,7 @@ def test_two_rows_of_the_sample_are_inputs_of_an_onnx_file(tmp_path, strict: boo
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     P = rh.Polyhedron(np.eye(2), np.ones(2))
+    torch.manual_seed(0)
     layer = rh.Constrained(4, P, strict=strict)
     angle = torch.linspace(0.3, 2.8, 40)[:, None] + torch.tensor([0.0, 1.0]) * torch.linspace(0.5, 2.5, 40)[:, None]
     random = torch.Generator().manual_seed(0)
