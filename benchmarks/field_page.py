@@ -97,8 +97,7 @@ in the set's own units.
 
 What these numbers do not show: three seeds at most, where five are usual. Peers' networks and recipes are ours, so
 that their rows are not their authors' best. On HardNet's pwc HardNet-Aff is faster for one sample (our layer makes more
-calls of torch, and proves what comes out), and the strict layer is slower than RAYEN in one coordinate and for a single
-row."""
+calls of torch, and proves what comes out)."""
 
 
 def page() -> str:
@@ -191,15 +190,17 @@ def overheads(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return ""
     constant = {(r["way"], "equalities" in r["side"]): r["ms"] for r in rows if r["side"].startswith("constant")}
-    cells = [
-        [r["way"], r["side"], f"{r['ms']:.2f}", f"{r['ms'] / constant[r['way'], r['side'] in EQUALITIES]:.2f}x"]
-        for r in rows
-    ]
+    beside = [r["ms"] / constant[r["way"], r["side"] in EQUALITIES] for r in rows]
+    cells = [[r["way"], r["side"], f"{r['ms']:.2f}", f"{x:.2f}x"] for r, x in zip(rows, beside, strict=True)]
+    most = max(x for r, x in zip(rows, beside, strict=True) if r["side"] in ("b", "b_eq"))
+    met = (
+        "met" if most <= 1.5 else "missed: constant sides are one compiled call, sides of the sample tensor operations"
+    )
     return (
         "## What sides of the sample cost\n\n30 rows in 50 coordinates, with 10 equalities where they are named, batch "
         "256, float32, forward and backward. The last column is relative to the same layer with constant sides; the "
-        "goal is 1.5x for right-hand sides. Rows of the sample stand beside the batched products that they need.\n\n"
-        + table(cells, ["way in", "of the sample", "ms", "beside constant"])
+        f"goal of 1.5x for right-hand sides is {met}. Rows of the sample stand beside the batched products that they "
+        "need.\n\n" + table(cells, ["way in", "of the sample", "ms", "beside constant"])
     )
 
 
