@@ -80,7 +80,8 @@ def floors() -> str:
     worst = peer["violation"] if peer else float("nan")
     return (
         f"The floor, `nn.Linear` alone, takes {first:.0f} µs on the cone and {second:.0f} µs on the box, so a few "
-        "short operations are a large ratio there; the ten dual steps that `auto` takes to learn well are most of it. "
+        "short operations are a large ratio there; the dual steps that `auto` takes to learn well are most of it (the "
+        "shrink alone, and ten of them, have rows of their own). "
         "HardNet-Aff costs less, and its points are outside: on the box it breaks a row by "
         f"{worst:.2g}. Folded and compiled graphs run the tensor operations, not the kernels of eager calls."
     )
@@ -109,11 +110,11 @@ def study() -> str:
 
 
 def inference() -> str:
-    """The compiled layer beside the network without it and before the solver loop, as published."""
+    """The layer beside the network without it and before the solver loop, as published."""
     rows = []
     for group in load(ROOT / "results" / "published" / "timing.json")["groups"]:
         for case in group["cases"]:
-            if case["label"] == "constrained, compiled":
+            if case["label"] == "constrained":
                 own = (case["times_the_unconstrained_network"], case["faster_than_the_osqp_loop"])
                 rows.append([case["model"], str(group["settings"]["network_threads"]), *map(times, own)])
     return table(rows, ["59 000 images", "threads", "constrained / unconstrained", "faster than the OSQP loop by"])
@@ -139,8 +140,7 @@ def summary() -> str:
     parts = [
         "Each table is written by a command: `python -m benchmarks.conversion`, `… benchmarks.layer`, `… "
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
-        "interleaved runs on two cores of a shared machine: read the ratios. Conversion and the inference "
-        "times of table 1 are from before the kernels were rewritten in C++, and have to be measured again.",
+        "interleaved runs on two cores of a shared machine: read the ratios.",
         conversion(),
         "A gain below 1 means that another engine is faster: on sets of two or three milliseconds, where splitting and "
         "verifying cost more than converting. cddlib's floats were wrong or gave up on some rows; such answers do not "
@@ -177,7 +177,7 @@ def claims() -> str:
         _kept(layer(HARD), "box d=50"),
         "**Fast.** Nearest points, a sample of a batch of 256, beside the paper's solver loop:",
         _kept(projection(), *FEW_SETS),
-        "**Exact.** Inequalities to rays and back, verified; measured before the kernels were rewritten in C++:",
+        "**Exact.** Inequalities to rays and back, verified:",
         _kept(conversion(), *FEW_CONES),
         "**Ready at once.** A first call in a new process, nothing cached; kernels come compiled:",
         _kept(first_table("cold"), *FEW_CALLS),

@@ -51,6 +51,17 @@ def test_every_method_has_gradients_for_all_of_its_parameters(name, images):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in task.parameters())
 
 
+@pytest.mark.parametrize(("generators", "corner", "ray"), [("ours", 6, 49), ("cddlib", 0, 1)])
+def test_the_generators_of_the_papers_layer_run_through_one_pixel_of_their_tile(generators, corner, ray):
+    method = methods.build("paper", 1552, P, settings("paper", generators=generators)).eval()  # a feature a generator
+    torch.nn.init.eye_(method.layer.linear.weight)
+    x = method(torch.eye(1552))
+    assert P.contains(x).all()
+    assert (x[:, corner::7, corner::7].flatten(1).count_nonzero(1) == 1).all()
+    pixels, times = x.flatten(1).count_nonzero(1).unique(return_counts=True)
+    assert dict(zip(pixels.tolist(), times.tolist(), strict=True)) == {2: 1536, ray: 16}
+
+
 def test_the_optimum_is_the_papers_lower_bound(images):
     task = projection.build(settings("optimum"), images.validation)
     with torch.no_grad():

@@ -16,6 +16,7 @@ _NAMED = (
     "shape",
     "dimension",
     "box_delay",
+    "generators",
     "free_epochs",
     "start",
     "learning_rate",
@@ -26,6 +27,7 @@ _NAMED = (
 )
 _PHRASE = {
     "box_delay": lambda v: "box from the start" if v == 0 else f"box after {v} epochs",
+    "generators": lambda v: "cddlib's generators" if v == "cddlib" else "",
     "free_epochs": lambda v: "set from the start" if v == 0 else f"free for {v} epochs",
     "start": lambda v: f"{v} start",
     "learning_rate": lambda v: f"rate {v:g}",
@@ -33,7 +35,12 @@ _PHRASE = {
     "shape": str,
     "dimension": lambda v: f"d = {v}",
 }
-_ONLY = {"box_delay": "paper", "free_epochs": "constrained", "penalty_weight": "penalty"}  # no other method has them
+_ONLY = {  # no other method has them
+    "box_delay": "paper",
+    "generators": "paper",
+    "free_epochs": "constrained",
+    "penalty_weight": "penalty",
+}
 
 
 class Spread(NamedTuple):

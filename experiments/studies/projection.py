@@ -12,6 +12,7 @@ from torch import Tensor
 import rayhull as rh
 from experiments import methods
 from experiments.digits import Digits
+from experiments.errors import choose
 from experiments.methods.base import Method
 from experiments.report import figures, tables
 from experiments.report.groups import Group
@@ -33,6 +34,11 @@ class ProjectionSettings(TrainingSettings):
 
     epochs: int = option(500, "passes over the training set")
     box_delay: int = option(25, "epochs before the box is added in training (method paper)")
+    generators: str = option("ours", "of a tile: ours, or cddlib's, which the authors had (method paper)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("generators", self.generators, ("ours", "cddlib"))
 
 
 def paper_set() -> rh.Polyhedron:
@@ -172,7 +178,8 @@ RATES = (1e-5, 3e-5, 3e-4, 1e-3)  # the paper's range, beside its own 1e-4
 
 def reproduce(runs: int) -> Iterator[Job]:
     """Figure 3 with ``runs`` seeds: the paper's layer with and without the delay, test-time projection, ours and the
-    nearest point; with three seeds a sweep of the rates, the halving schedule of its code, and the soft methods.
+    nearest point; with three seeds a sweep of the rates, the halving schedule and the lines of its code, and the soft
+    methods.
     """
     yield job("projection", ProjectionSettings(method="optimum", epochs=1), 20)
     for seed in range(runs):
@@ -194,6 +201,9 @@ def _beside(seed: int) -> Iterator[Job]:
         yield job("projection", swept, ANNEALED * 6, f"paper-rate-{rate:g}")
     halving = ProjectionSettings(method="paper", seed=seed, schedule="halving")
     yield job("projection", halving, 500 * 6, "paper-halving")
+    for rate in (1e-4, 1e-3):
+        theirs = ProjectionSettings(method="paper", seed=seed, learning_rate=rate, generators="cddlib")
+        yield job("projection", theirs, ANNEALED * 6, f"paper-cddlib-rate-{rate:g}")
     for method in SOFT:
         yield job("projection", ProjectionSettings(method=method, seed=seed, **OURS), 60 * 5)
     identity = {**OURS, "learning_rate": 1e-4, "epochs": 5, "start": "identity"}

@@ -17,6 +17,7 @@ from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
+    from rayhull.conversion.generators import Generators
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
@@ -150,12 +151,11 @@ def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
         )
 
 
-def cone_at(P: Polyhedron, view: View, budget: int | None) -> tuple[Array, Array, Array]:
-    """Lines and unit rays of the rows that meet at a base point, and an orthonormal basis (n, k) of the rays' span."""
+def cone_at(P: Polyhedron, view: View, budget: int | None) -> tuple[Generators, Array]:
+    """Lines and rays of the rows that meet at a base point, and an orthonormal basis (n, k) of the rows' span."""
     implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.loose]))
     cone = homogeneous(P, view.cone, implicit)
-    found, span = cone.generators(max_generators=budget), row_span(cone)
-    return found.lines, unit_rays(found.rays, span), span
+    return cone.generators(max_generators=budget), row_span(cone)
 
 
 def row_span(P: Polyhedron) -> Array:

@@ -290,10 +290,10 @@ def _own_lines(lines: Array, scale: float) -> LineSpace | None:
 
 
 def _converted(P: Polyhedron, view: View, options: Options, budget: int | None) -> tuple[LinesAndRays, str]:
-    lines, rays, span = cone_at(P, view, budget)
-    rays, function = _at_base(P, view, rays, span, options), options.function("softplus")
-    direction = LinesAndRays(rays, _line_space(span, lines), function, options.factory)
-    return direction, f"{len(lines)} lines and {len(rays)} rays"
+    found, span = cone_at(P, view, budget)
+    rays, function = _at_base(P, view, unit_rays(found.rays, span), span, options), options.function("softplus")
+    direction = LinesAndRays(rays, _line_space(span, found.lines), function, options.factory)
+    return direction, f"{len(found.lines)} lines and {len(rays)} rays"
 
 
 def _at_base(P: Polyhedron, view: View, rays: Array, span: Array, options: Options) -> Array:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.errors import RayhullError
-from rayhull.nn.base_point import cone_at, seen_from_apex
+from rayhull.nn.base_point import cone_at, seen_from_apex, unit_rays, unit_rows
 from rayhull.nn.closing import How
 from rayhull.nn.constrained import Constrained
 from rayhull.nn.directions import Choice, Options
@@ -26,12 +26,16 @@ class PaperMap(MapInto):
 
     blocks_are_independent = False
 
+    def __init__(self, P: Polyhedron, *, orthogonal: bool = True, **factory: Any) -> None:
+        self.orthogonal = orthogonal  # first: the choice, made in the base class, asks for it
+        super().__init__(P, **factory)
+
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         view = seen_from_apex(block)
         if view is None:
             raise RayhullError(f"the paper's layer takes a cone, or a cone and a box around 0, not {self.polyhedron}.")
-        lines, rays, _ = cone_at(block, view, options.max_generators)
-        lines = lines / np.linalg.norm(lines, axis=1, keepdims=True)
+        found, span = cone_at(block, view, options.max_generators)
+        lines, rays = unit_rows(found.lines), unit_rays(found.rays, span) if self.orthogonal else unit_rows(found.rays)
         direction = LinesAndRays(np.concatenate([lines, -lines, rays]), None, torch.abs, options.factory)
         return Choice("rays", f"{len(lines)} lines, twice, and {len(rays)} rays", direction, view)
 
@@ -59,10 +63,11 @@ class PaperLayer(Constrained):
         in_features: int,
         P: Polyhedron,
         *,
+        orthogonal: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self._build(in_features, PaperMap(P, device=device, dtype=dtype), batch_norm=True)
+        self._build(in_features, PaperMap(P, orthogonal=orthogonal, device=device, dtype=dtype), batch_norm=True)
 
     def reset_parameters(self) -> None:
         reach = 1 / self.polyhedron.dim
@@ -74,6 +79,7 @@ def paper_layer(
     in_features: int,
     P: Polyhedron,
     *,
+    orthogonal: bool = True,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> PaperLayer:
@@ -86,6 +92,8 @@ def paper_layer(
     Args:
         in_features: size of each input sample.
         P: a cone, or a cone and a box around 0.
+        orthogonal: a ray plus any line is the same ray: take the one orthogonal to the lines, or the one that the
+            conversion gives, as the authors' code does (for a half-space one coordinate vector).
         device, dtype: where and in what precision parameters and geometry are made.
 
     Shape: (\\*, in_features) → (\\*, event shape)
@@ -99,4 +107,4 @@ def paper_layer(
         >>> bool(P.contains(layer(torch.randn(64, 784))).all())
         True
     """
-    return PaperLayer(in_features, P, device=device, dtype=dtype)
+    return PaperLayer(in_features, P, orthogonal=orthogonal, device=device, dtype=dtype)
