@@ -156,7 +156,7 @@ def summary() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-HARD = ("rayhull, strict", "RAYEN", "HardNet-Aff", "qpth")
+HARD = ("rayhull, strict", "rayhull, strict, shrink", "RAYEN", "HardNet-Aff", "qpth")
 FEW_SETS = ("checkerboard", "dense 50x100", "simplex 1000")
 LEARNING_COLUMNS = ("problem", "auto", "auto, before", "RAYEN", "HardNet-Aff", "free, then project")
 FEW_CALLS = ("set, layer, forward: checkerboard", "first project: two rows", "first convert: grid 8x8")
