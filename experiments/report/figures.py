@@ -67,7 +67,7 @@ def mosaics(images: dict[str, np.ndarray], side: int) -> Any:
     """For each entry one mosaic of side x side pictures, in full lines. Shape of each: (at least side², h, w)."""
     wide, tall = columns(len(images)), max(name.count("\n") + 1 for name in images)  # lines of the titles
     high = -(-len(images) // wide)
-    figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, (3.6 + 0.13 * tall) * high), squeeze=False)
+    figure, grid = pyplot().subplots(high, wide, figsize=(3.6 * wide, (3.6 + 0.35 * tall) * high), squeeze=False)
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
     for axes, (name, pictures) in zip(grid.flat, images.items(), strict=False):

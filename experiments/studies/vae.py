@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from experiments.methods.base import Method
 from experiments.report import figures, tables
 from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
-from experiments.report.sections import hard, narrow, ranked, shaded
+from experiments.report.sections import hard, ranked, shaded
 from experiments.results import Run
 from experiments.settings import TrainingSettings, option
 from experiments.studies import Job, Study, job
@@ -195,7 +196,7 @@ def section(groups: Sequence[Group]) -> Section:
     rows = ranked(groups)
     text = [WHY, "Settings of all rows: " + tables.settings_line(rows) + ".", MEASURES]
     made = Section("Constrained VAE (the paper's figures 1 and 5)", text, tables.vae(rows))
-    pictures = {narrow(group.label): group.pictures for group in rows}
+    pictures = {textwrap.fill(group.label, 40): group.pictures for group in rows}
     for key, side, name, caption in PICTURES_OF:
         found = {label: images[key] for label, images in pictures.items() if key in images}
         if found:
