@@ -21,6 +21,7 @@ from torch import Tensor
 from rayhull.errors import BudgetExceededError, RayhullError
 from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
 from rayhull.nn.closed_forms import order, shift, slopes
+from rayhull.nn.closing import ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.costs import dual_steps, nearest_point
 from rayhull.nn.costs import shrink as shrink_cost
@@ -199,11 +200,11 @@ def _measured(P: Polyhedron, options: Options) -> Choice:
         return _untried(P, options)
     place = Place.of(P, options)
     trial, limit = Trial.of(P, place.view.base, place.matrix), nearest_point(P)
-    found = []
+    closing, found = ordinary(P, place.view, WIDE), []
     for candidate in candidates(P, place):
         if candidate.cost > limit:
             break
-        amplification, left = trial.judge(partial(mapped, P, candidate.wide(P, options, place)))
+        amplification, left = trial.judge(partial(mapped, P, candidate.wide(P, options, place), closing=closing))
         found.append(f"{candidate.name} {amplification:.2f}, {left:.0%}, {candidate.cost:.2g}")
         if amplification <= GOOD and left <= NEAR:
             reason = f"{FIGURES}: {'; '.join(found)}; nearest point 1, 0%, {limit:.2g}"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rayhull.maps.coefficients import without
-from rayhull.nn.closing import How, ordinary
+from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice
 from rayhull.projection import project
@@ -71,12 +71,16 @@ def _rms(difference: Tensor) -> float:
 
 
 @torch.no_grad()
-def mapped(P: Polyhedron, way: Choice, points: Tensor) -> Tensor:
-    """Where a shrink, with or without steps before it, takes points of the block. Shape: (n, d) → (n, d)"""
+def mapped(P: Polyhedron, way: Choice, points: Tensor, closing: Closing | None = None) -> Tensor:
+    """Where a shrink, with or without steps before it, takes points of the block. Shape: (n, d) → (n, d)
+
+    ``closing`` is that of the block in float64, where it has been made already.
+    """
     assert way.view is not None
     base, sides = torch.as_tensor(way.view.base), Sides()
     y = without(points - base, torch.as_tensor(way.view.equal))
     for step in way.approach:
         y = step(y, base, sides)
-    scale = ordinary(P, way.view, WIDE).scale(y, base, sides, How(torch.float64))
+    closing = closing or ordinary(P, way.view, WIDE)
+    scale = closing.scale(y, base, sides, How(torch.float64))
     return base + (y if scale is None else y * scale.unsqueeze(-1))

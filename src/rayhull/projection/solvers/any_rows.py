@@ -126,12 +126,15 @@ def is_banded(rows: sp.csr_array) -> bool:
 
 def width(rows: sp.csr_array) -> float:
     """How far back, on average, a row shares a coordinate with one before it."""
-    pattern = abs(rows)
-    pattern = pattern.toarray() if rows.nnz > DENSE * rows.shape[0] * rows.shape[1] else pattern
-    shared = sp.coo_array(pattern @ pattern.T)
-    first = np.arange(rows.shape[0])
-    np.minimum.at(first, shared.row, shared.col)
-    return float((np.arange(rows.shape[0]) - first).mean()) if rows.shape[0] else 0.0
+    pattern, numbers = abs(rows), np.arange(rows.shape[0])
+    if rows.nnz > DENSE * rows.shape[0] * rows.shape[1]:
+        pattern = pattern.toarray()
+        first = (pattern @ pattern.T > 0).argmax(1)
+        first = np.where(pattern.any(1), first, numbers)  # a row of zeros shares nothing
+    else:
+        shared, first = sp.coo_array(pattern @ pattern.T), numbers.copy()
+        np.minimum.at(first, shared.row, shared.col)
+    return float((numbers - first).mean()) if len(numbers) else 0.0
 
 
 # -- the dual method -------------------------------------------------------------------------------------------------
