@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,9 @@ def convergence(groups: Sequence[Group], label: str, optimum: float | None = Non
             axes.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
     by_epoch.set_ylabel(label)
     handles, labels = by_epoch.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=2)
+    short = [textwrap.fill(text, 58) for text in labels]  # a browser's letters are wider than those measured here
+    figure.legend(handles, short, fontsize=8, loc="outside lower center", ncols=2)
+    figure.set_figheight(3.6 + 0.08 * sum(text.count("\n") + 2 for text in short))
     return figure
 
 

@@ -31,6 +31,7 @@ _PHRASE = {
     "free_epochs": lambda v: "set from the start" if v == 0 else f"free for {v} epochs",
     "start": lambda v: f"{v} start",
     "learning_rate": lambda v: f"rate {v:g}",
+    "schedule": str,
     "epochs": lambda v: f"{v} epochs",
     "shape": str,
     "dimension": lambda v: f"d = {v}",
