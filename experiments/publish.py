@@ -65,10 +65,10 @@ def _write(to: Path, study: str, groups: Sequence[Group]) -> list[Path]:
 
 
 def _entry(group: Group, rows: list[np.ndarray]) -> dict[str, Any]:
-    """One group as it is published; its pictures are added to ``rows`` of the sheet."""
+    """One group as it is published; its pictures, if they have the sheet's size, are added to ``rows`` of the sheet."""
     places = {}
     for kind, most in KEPT.items():
-        if kind in group.pictures:
+        if kind in group.pictures and group.pictures[kind].shape[1:] == (SIDE, SIDE):
             places[kind] = {"row": len(rows), "count": min(most, len(group.pictures[kind]))}
             rows.append(group.pictures[kind][:most])
     above = gap(group, OPTIMUM) if group.study == "projection" else None

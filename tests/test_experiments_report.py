@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from experiments import cli, plan, progress
 from experiments.errors import ResultsError
-from experiments.publish import read
+from experiments.publish import publish, read
 from experiments.report import make
 from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
@@ -131,6 +131,15 @@ def test_publishing_joins_what_was_published_before(results, tmp_path):
     assert np.abs(ours.pictures["x"] + 1).max() < 1e-9  # the new pictures
     assert (paper.runs, paper.label) == (1, "the paper's layer")
     assert set(read(to)) == {"projection", "vae", "timing"}
+
+
+def test_pictures_of_another_size_are_not_put_on_the_sheet(tmp_path):
+    lines, pictures = [{"epoch": 1, "val_loss": 0.4, "seconds": 2.0}], {"x": torch.rand(10, 8, 8)}
+    where = tmp_path / "runs" / "projection" / "constrained" / "seed-0"
+    write_run(where, "projection", ProjectionSettings(epochs=1), lines, {"violation": 0.0}, pictures)
+    (written,) = publish(tmp_path / "runs", tmp_path / "published")
+    (group,) = json.loads(written.read_text())["groups"]
+    assert "pictures" not in group
 
 
 def test_only_finished_runs_are_published(results, tmp_path):
