@@ -146,6 +146,17 @@ def test_a_strict_layer_tells_an_overflow_from_features_that_are_not_finite():
         assert layer(features).isnan().all()
 
 
+def test_coefficients_that_overflowed_into_no_number_count_as_zero():
+    into = rh.MapInto(rh.box(-1, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1), strict=True, method="approach")
+    c = torch.tensor([[torch.nan, 0.5, -0.5], [torch.nan, 0.5, -0.5]])  # inf - inf, in the sums of a long Linear
+    features = torch.tensor([[3e38], [torch.inf]])  # finite: an overflow; not finite: no answer
+    assert tail.serving(into, c) is not None
+    x, zero = into(c, origin=(features,)), into(torch.tensor([[0.0, 0.5, -0.5]]))
+    assert torch.equal(x[0], zero[0])
+    assert x[1].isnan().all()
+    assert torch.equal(into.in_tensor_operations(c, (features,))[0], zero[0])
+
+
 class Looking(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
