@@ -126,7 +126,7 @@ def is_banded(rows: sp.csr_array) -> bool:
 
 def width(rows: sp.csr_array) -> float:
     """How far back, on average, a row shares a coordinate with one before it."""
-    pattern, numbers = abs(rows), np.arange(rows.shape[0])
+    pattern, numbers = rows.astype(bool).astype(np.float64), np.arange(rows.shape[0])  # numbers of any size
     if rows.nnz > DENSE * rows.shape[0] * rows.shape[1]:
         pattern = pattern.toarray()
         first = (pattern @ pattern.T > 0).argmax(1)
