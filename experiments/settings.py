@@ -1,7 +1,7 @@
 """Settings: what the studies' frozen dataclasses share, and how the command line fills them. Saved beside results.
 
-The defaults are the paper's. A method may do better with others: a study names them in ``best``, and they are taken
-unless ``--paper-settings`` is given; an option that is given always counts.
+The defaults are the paper's, but for the generators of its layer. A method may do better with others: a study names
+them in ``best``, and they are taken unless ``--paper-settings`` is given; an option that is given always counts.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from experiments.errors import SettingsError, choose
 SCHEDULES = ("plateau", "halving", "cosine", "constant")
 
 
-def option(default: Any, text: str) -> Any:
-    """A field of a settings class with the text of its help."""
-    return field(default=default, metadata={"help": text})
+def option(default: Any, text: str, paper: Any = None) -> Any:
+    """A field of a settings class with the text of its help, and the paper's value where the default is another."""
+    return field(default=default, metadata={"help": text, "paper": default if paper is None else paper})
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
     """One option for each field of the dataclass ``kind``; what is not given is None, and decided later."""
     types_of = typing.get_type_hints(kind)
     for spec in dataclasses.fields(kind):
-        name, text = f"--{spec.name.replace('_', '-')}", f"{spec.metadata['help']} (paper: {spec.default})"
+        name, text = f"--{spec.name.replace('_', '-')}", f"{spec.metadata['help']} (paper: {spec.metadata['paper']})"
         if types_of[spec.name] is bool:
             parser.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=text)
         else:

@@ -34,7 +34,7 @@ class ProjectionSettings(TrainingSettings):
 
     epochs: int = option(500, "passes over the training set")
     box_delay: int = option(25, "epochs before the box is added in training (method paper)")
-    generators: str = option("ours", "of a tile: ours, or cddlib's, which the authors had (method paper)")
+    generators: str = option("ours", "lines and rays of a tile: ours or cddlib (method paper)", paper="cddlib")
 
     def __post_init__(self) -> None:
         super().__post_init__()

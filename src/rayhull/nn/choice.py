@@ -200,16 +200,16 @@ def _measured(P: Polyhedron, options: Options) -> Choice:
         return _untried(P, options)
     place = Place.of(P, options)
     trial, limit = Trial.of(P, place.view.base, place.matrix), nearest_point(P)
-    closing, found = ordinary(P, place.view, WIDE), []
+    closing, nearest, found = ordinary(P, place.view, WIDE), f"nearest point 1, 0%, {limit:.2g}", []
     for candidate in candidates(P, place):
         if candidate.cost > limit:
             break
         amplification, left = trial.judge(partial(mapped, P, candidate.wide(P, options, place), closing=closing))
         found.append(f"{candidate.name} {amplification:.2f}, {left:.0%}, {candidate.cost:.2g}")
         if amplification <= GOOD and left <= NEAR:
-            reason = f"{FIGURES}: {'; '.join(found)}; nearest point 1, 0%, {limit:.2g}"
+            reason = f"{FIGURES}: {'; '.join([*found, nearest])}"
             return replace(candidate.build(P, options, place), reason=reason)
-    tried = f"{FIGURES}: {'; '.join(found)}; nearest point 1, 0%, {limit:.2g}"
+    tried = f"{FIGURES}: {'; '.join([*found, nearest])}"
     return projection(P, options, f"no cheaper way is near the nearest point. {tried}", place=place)
 
 
