@@ -29,6 +29,9 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--runs", type=int, default=10, help="seeds of the learned projection (default: 10, as there)"
     )
+    reproduce.add_argument(
+        "--only", nargs="+", metavar="STUDY/NAME", help="runs whose name begins so, in this order (vae projection/ttp)"
+    )
     for command, out in ((demo, "results/demo"), (reproduce, "results/paper")):
         _add_running(command, out)
     for name, text in (
@@ -127,7 +130,8 @@ def _demo(options: argparse.Namespace) -> bool:
 
 
 def _reproduce(options: argparse.Namespace) -> bool:
-    return plan.run_all(list(plan.reproduce(options.runs)), options) and _report(options)
+    jobs = list(plan.reproduce(options.runs))
+    return plan.run_all(plan.only(jobs, options.only) if options.only else jobs, options) and _report(options)
 
 
 def _report(options: argparse.Namespace) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.errors import SettingsError
 from experiments.progress import clock
 from experiments.studies import NAMES, Job, job, load
 
@@ -34,12 +35,24 @@ def sweep(study: str, methods: Sequence[Any], rates: Sequence[float], seeds: Seq
                 yield job(study, settings, settings.epochs * 5, f"{own.method}-rate-{rate:g}")
 
 
+def only(jobs: Sequence[Job], beginnings: Sequence[str]) -> list[Job]:
+    """The jobs whose STUDY/NAME begins with one of ``beginnings``, in the order of these."""
+    found: dict[str, Job] = {}
+    for start in beginnings:
+        these = {one.path: one for one in jobs if one.path.startswith(start)}
+        if not these:
+            names = dict.fromkeys(one.path.rsplit("/", 1)[0] for one in jobs)
+            raise SettingsError(f"--only {start}: no run's name begins so. Expected one of {', '.join(names)}.")
+        found |= these
+    return list(found.values())
+
+
 def run_all(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
     """Run what is not complete yet, in order; False as soon as one was stopped."""
     from experiments.results import SUMMARY
     from experiments.running import run_study
 
-    left = [one for one in jobs if not (Path(options.out) / one.study / one.name / SUMMARY).exists()]
+    left = [one for one in jobs if not (Path(options.out) / one.path / SUMMARY).exists()]
     guess, began = sum(one.seconds for one in left), time.monotonic()
     say = _silent if options.quiet else print
     say(f"{len(left)} of {len(jobs)} runs to do, about {clock(guess)} on two idle cores; stop and go on at any time.")

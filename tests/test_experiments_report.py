@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from experiments import cli, plan, progress
-from experiments.errors import ResultsError
+from experiments.errors import ResultsError, SettingsError
 from experiments.publish import publish, read
 from experiments.report import make
 from experiments.report.collect import collect
@@ -202,7 +202,7 @@ def test_a_mosaic_keeps_the_order_of_its_pictures():
 
 def test_the_plans_name_every_run_once():
     for jobs in (list(plan.demo()), list(plan.reproduce(2))):
-        names = [(job.study, job.name) for job in jobs]
+        names = [job.path for job in jobs]
         assert len(names) == len(set(names))
 
 
@@ -238,6 +238,16 @@ def test_a_reproduction_has_the_papers_runs():
         (100, 1),
         (100, 2),
     ]
+
+
+def test_only_takes_the_runs_that_are_named_in_their_order():
+    jobs = plan.only(list(plan.reproduce(2)), ["vae/ttp", "projection/paper/seed-1"])
+    assert [one.path for one in jobs] == ["vae/ttp/seed-0", "vae/ttp/seed-1", "projection/paper/seed-1"]
+
+
+def test_only_refuses_a_name_that_no_run_has():
+    with pytest.raises(SettingsError, match=r"--only vae/tpp: no run's name begins so\. Expected one of .*vae/ttp"):
+        plan.only(list(plan.reproduce(2)), ["vae", "vae/tpp"])
 
 
 def test_the_time_left_follows_the_machine():

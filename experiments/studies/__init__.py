@@ -25,6 +25,11 @@ class Job:
     settings: Any
     seconds: float
 
+    @property
+    def path(self) -> str:
+        """STUDY/NAME: where the run's results are, below the folder of all results."""
+        return f"{self.study}/{self.name}"
+
 
 def job(study: str, settings: Any, seconds: float, name: str = "") -> Job:
     """A run in the folder METHOD/seed-SEED, or NAME/seed-SEED."""
