@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
 from benchmarks.learning_problem import Problem
 
-RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3), 64
+RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3, 4, 5, 6), 64
+SEEDS_OF_A_SPLIT = SEEDS[:3]  # where a data set is split six times
 
 
 @dataclass(frozen=True)

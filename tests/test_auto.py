@@ -14,11 +14,11 @@ from rayhull.core import operators
 from rayhull.maps.coefficients import round_coordinates
 from rayhull.nn import choice, costs
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
-from rayhull.nn.choice import GOOD, approach, has_many_vertices, shrink
+from rayhull.nn.choice import approach, has_many_vertices, shrink
 from rayhull.nn.closed_forms import chain_of_slopes
 from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
-from rayhull.nn.trial import WIDE, Trial, mapped
+from rayhull.nn.trial import GOOD, WIDE, Figures, Trial, mapped
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
@@ -194,6 +194,43 @@ def test_a_set_too_large_to_compare_ways_on_is_warned_of_with_what_the_others_co
     with pytest.warns(UserWarning, match=rf"approach=20 dual steps \({costs.dual_steps(P, 20):.2g} µs\)"):
         into = rh.MapInto(P)
     assert "too many rows to compare ways on" in into.describe()
+
+
+def curve_in_a_box() -> rh.Polyhedron:
+    return rh.convex(30) & rh.box(0, 1)
+
+
+def test_dual_steps_that_do_badly_are_warned_of_with_their_figures() -> None:
+    with pytest.warns(UserWarning, match="10 dual steps leaves 14.5 times the nearest .* 86%") as caught:
+        into = rh.MapInto(curve_in_a_box(), approach=10)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert "error over the nearest point's, way left: 14.52, 86%" in into.describe()
+    rh.MapInto(curve_in_a_box())  # what the warning advises; warnings raise
+    assert "1.00, 5%" in rh.MapInto(portfolio(), approach=10).describe()  # does well, without a warning
+
+
+def test_sides_of_the_sample_that_are_followed_badly_are_warned_of() -> None:
+    P, varies = curve_in_a_box(), {"upper": (1.0, 2.0)}
+    with pytest.warns(UserWarning, match=r"40 dual steps leaves 1.72 times .* 64% of the way .* \(approach=80\)"):
+        into = rh.MapInto(P, varies=varies)
+    assert "way left: 1.72, 64%" in into.describe()
+    nearest = rh.MapInto(P, method="projection", varies=varies)
+    upper = torch.linspace(1, 2, 8)[:, None].expand(8, 30)
+    assert bool(P.contains(nearest(10 * torch.randn(8, 30), upper=upper), upper=upper).all())
+    total = rh.Polyhedron(np.eye(5)[:2], 0.7, A_eq=np.ones((1, 5)), b_eq=[1.0], lower=0)
+    assert "way left: 1.00, 0%" in rh.MapInto(total, varies={"b_eq": (0.5, 2.0)}).describe()
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_no_set_of_the_zoo_is_warned_of(name: str) -> None:
+    into = rh.MapInto(ZOO[name]())  # warnings raise
+    assert not any("too many rows" in part.reason for part in into.blocks())
+
+
+@pytest.mark.parametrize(("figures", "poor"), [((3.1, 0.0), True), ((1.0, 0.51), True), ((2.9, 0.49), False)])
+def test_an_error_or_a_way_left_beyond_its_limit_is_poor(figures: tuple[float, float], poor: bool) -> None:
+    assert Figures(*figures).poor is poor
 
 
 def test_a_diagonal_serves_where_it_is_round_and_only_there() -> None:

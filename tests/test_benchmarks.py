@@ -43,14 +43,18 @@ def test_an_engine_that_is_not_installed_says_so():
 
 
 def test_a_learning_run_goes_on_where_the_rates_or_a_package_changed() -> None:
-    from benchmarks.learning import RATES, is_done
+    from benchmarks.learning import RATES, SEEDS, is_done
 
-    measured = {"loss": 1.0, "runs": [{"rate": rate} for rate in RATES]}
-    assert is_done("polytope", measured)
+    runs = [{"rate": rate, "seed": seed} for rate in RATES for seed in SEEDS]
+    assert is_done("polytope", {"loss": 1.0, "runs": runs})
     assert is_done("polytope", {"left out": "needs independent rows"})
-    others = ({"left out": "not installed: rayen"}, {**measured, "runs": measured["runs"][1:]}, None)
-    assert not any(is_done("polytope", row) for row in others)
-    assert not is_done("discount factors", measured)  # one split of six
+    assert not is_done("polytope", {"left out": "not installed: rayen"})
+    assert not is_done("polytope", None)
+    assert not is_done("polytope", {"loss": 1.0, "runs": [run for run in runs if run["rate"] != RATES[0]]})
+    assert not is_done("polytope", {"loss": 1.0, "runs": [run for run in runs if run["seed"] != SEEDS[-1]]})
+    split = [run | {"split": k} for run in runs for k in range(6) if run["seed"] in SEEDS[:3]]
+    assert is_done("discount factors", {"loss": 1.0, "runs": split})
+    assert not is_done("discount factors", {"loss": 1.0, "runs": runs})  # one split of six
 
 
 def test_splits_of_a_data_set_count_alike_whatever_their_optimum() -> None:

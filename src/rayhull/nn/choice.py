@@ -39,7 +39,7 @@ from rayhull.nn.directions import (
 )
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.projection import Projection
-from rayhull.nn.trial import WIDE, Trial, mapped
+from rayhull.nn.trial import WIDE, Figures, Trial, mapped
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
-GOOD = 1.02  # error amplification up to which a cheaper way takes the place of the nearest point ...
-NEAR = 0.06  # ... if it also leaves at most this share of the way of points far outside
 FIGURES = "error over the nearest point's, way left from afar, estimated µs a sample"
 STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
 ENTRIES, COORDINATES = 1_000_000, 4096  # of a block's rows as a dense matrix, beyond which nothing is tried
@@ -151,7 +149,7 @@ def projection(P: Polyhedron, options: Options, reason: str = "asked for", *, pl
 def auto(P: Polyhedron, options: Options) -> Choice:
     """The cheapest way that learns about as well as the nearest point."""
     if options.approach is not None:
-        return approach(P, options)
+        return _asked_steps(P, options)
     if P.dim == 1 and P.is_bounded:
         return shrink(P, options, "an interval: a clamp")
     formula = order(P, options) or _generated(P, options) or shift(P, options) or slopes(P, options)
@@ -196,7 +194,7 @@ def _opens(way: Choice) -> bool:
 
 def _measured(P: Polyhedron, options: Options) -> Choice:
     """The cheapest way that is near the nearest point on a trial, or the nearest point where that is cheaper."""
-    if P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES:
+    if is_large(P):
         return _untried(P, options)
     place = Place.of(P, options)
     trial, limit = Trial.of(P, place.view.base, place.matrix), nearest_point(P)
@@ -204,13 +202,40 @@ def _measured(P: Polyhedron, options: Options) -> Choice:
     for candidate in candidates(P, place):
         if candidate.cost > limit:
             break
-        amplification, left = trial.judge(partial(mapped, P, candidate.wide(P, options, place), closing=closing))
-        found.append(f"{candidate.name} {amplification:.2f}, {left:.0%}, {candidate.cost:.2g}")
-        if amplification <= GOOD and left <= NEAR:
+        figures = trial.judge(partial(mapped, P, candidate.wide(P, options, place), closing=closing))
+        found.append(f"{candidate.name} {figures}, {candidate.cost:.2g}")
+        if figures.near:
             reason = f"{FIGURES}: {'; '.join([*found, nearest])}"
             return replace(candidate.build(P, options, place), reason=reason)
     tried = f"{FIGURES}: {'; '.join([*found, nearest])}"
     return projection(P, options, f"no cheaper way is near the nearest point. {tried}", place=place)
+
+
+def is_large(P: Polyhedron) -> bool:
+    """Whether a trial would take too long."""
+    return P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES
+
+
+def _asked_steps(P: Polyhedron, options: Options) -> Choice:
+    """The number of dual steps that the user chose, with a warning where it does badly; none is the plain shrink."""
+    if not options.approach or is_large(P) or not len(P.rows):
+        return approach(P, options)
+    place = Place.of(P, options)
+    trial = Trial.of(P, place.view.base, place.matrix)
+    figures = trial.judge(partial(mapped, P, approach(P, replace(options, factory=WIDE), place=place)))
+    warn_if_poor(figures, f"a shrink after {options.approach} dual steps", "Leave approach= out, or give more of them")
+    return approach(P, options, f"asked for; error over the nearest point's, way left: {figures}", place=place)
+
+
+def warn_if_poor(figures: Figures, way: str, remedy: str) -> None:
+    """Say by what figures a layer may learn badly, and what to do."""
+    if figures.poor:
+        warnings.warn(
+            f"This layer may learn badly: {way} leaves {figures.error:.3g} times the nearest point's error, and "
+            f'{figures.left:.0%} of the way from points far outside. {remedy}; method="projection" takes the nearest '
+            "point itself; base= (and scale=, in an unbounded set) bring the start nearer to the data.",
+            stacklevel=_level_of_caller(),
+        )
 
 
 def _untried(P: Polyhedron, options: Options) -> Choice:

@@ -14,16 +14,18 @@ from rayhull.errors import EmptySetError
 from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import tail
-from rayhull.nn.base_point import base_of_each
+from rayhull.nn.base_point import base_of_each, coordinates_at, seen_from_inside
 from rayhull.nn.blocks import BlockMap, Blocks, Blockwise, ToEventOrder
-from rayhull.nn.choice import choose
+from rayhull.nn.choice import choose, is_large, warn_if_poor
 from rayhull.nn.closing import How, NoSlackError
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
+from rayhull.nn.trial import WIDE, Figures, Trial
 from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
+    from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.polyhedron import Polyhedron
 
 CLOUD = 2000  # points of a drawing
@@ -120,10 +122,22 @@ class MapInto(Blockwise):
             self.strict = True
         if varies is not None:
             self.follow()  # now, so that a program that is compiled or exported finds it
+        self.figures = None if self.rule is None or not self._why or is_large(P) else self._judged(self.rule)
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         chosen = choose(block, options)
         return replace(chosen, reason=self._why) if self._why else chosen
+
+    @torch.no_grad()
+    def _judged(self, rule: BaseRule) -> Figures:
+        """How the steps of the sample do over the ranges of what varies; a warning where they do badly."""
+        P, steps, how, kind = self.polyhedron, self.steps_of_sample, How(torch.float64), Kind(True, False, False)
+        diagonal = coordinates_at(P, seen_from_inside(P, scale=self._scale), self._scale, diagonal=True)
+        trial = Trial.of_samples(P, rule, diagonal)
+        wide = Following(P, rule, self.infeasible, steps, self._scale, WIDE)
+        figures = trial.judge(lambda x: wide(x, trial.sides, how, kind))
+        warn_if_poor(figures, f"a shrink after {steps} dual steps", f"Give more of them (approach={2 * steps or 10})")
+        return figures
 
     @property
     def strict(self) -> bool:
@@ -260,7 +274,8 @@ class MapInto(Blockwise):
             where = "a phase 1 for each call" if self.rule is None else f"an affine rule (slack >= {self._least():.2g})"
             names = ", ".join(self.varies)
             steps = f"{self.steps_of_sample} dual steps, then " if self.steps_of_sample else ""
-            lines.append(f"  {names} of the sample: {steps}a shrink, from base points by {where}")
+            figures = "" if self.figures is None else f"; error over the nearest point's, way left: {self.figures}"
+            lines.append(f"  {names} of the sample: {steps}a shrink, from base points by {where}{figures}")
         if not self.shrinking and any(part.closing.shrinks for part in self.parts):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:

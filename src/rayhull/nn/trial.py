@@ -3,13 +3,18 @@
 Points of the set, most of them on its faces, get noise and are mapped back; the error that is left, over that of the
 nearest points, says how much worse than the nearest point a way is. The draws are fixed, so that the same set gives
 the same figures.
+
+Two limits are read off these figures. ``auto`` takes a cheaper way in place of the nearest point up to GOOD and NEAR.
+It warns beyond POOR or ASTRAY: of the ways in docs/learning.md, every one that learnt more than 1.5 times worse than
+the nearest point lies beyond one of these two.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -20,16 +25,37 @@ from rayhull.nn.closing import Closing, How, ordinary
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice
 from rayhull.projection import project
-from rayhull.projection.sides import Sides
+from rayhull.projection.sides import NONE, Sides, event_shape
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
+    from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.polyhedron import Polyhedron
 
 POINTS, NOISE, SPREAD = 48, 0.1, 8.0
 FEWEST, NUMBERS = 12, 12_000  # points of a trial: fewer in many coordinates, which average over more numbers each
+GOOD, NEAR = 1.02, 0.06  # error and share of the way left up to which a way is as good as the nearest point
+POOR, ASTRAY = 3.0, 0.5  # error or share of the way left beyond which it may learn badly
 WIDE = Factory(None, torch.float64)
 Map = Callable[[Tensor], Tensor]
+
+
+class Figures(NamedTuple):
+    """How a way did: its error over the nearest point's, and the share of the way from afar that it leaves."""
+
+    error: float
+    left: float
+
+    @property
+    def near(self) -> bool:
+        return self.error <= GOOD and self.left <= NEAR
+
+    @property
+    def poor(self) -> bool:
+        return self.error > POOR or self.left > ASTRAY
+
+    def __str__(self) -> str:
+        return f"{self.error:.2f}, {self.left:.0%}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +66,35 @@ class Trial:
     points: Tensor  # the nearest points of those
     noisy: Tensor
     nearest: float
+    sides: Sides = NONE  # of each point, where the set follows the sample
 
     @classmethod
     def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
         """Draws around the base point in round coordinates, projected: where many rows and bounds are active."""
-        rng, count = np.random.default_rng(0), min(POINTS, max(FEWEST, NUMBERS // P.dim))
+        rng, count = np.random.default_rng(0), _count(P)
         normal = rng.standard_normal((count, P.dim))
-        free = torch.as_tensor(base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix))
-        points = project(P, free.reshape(-1, *P.shape)).reshape(count, -1)
-        size = _rms(points - torch.as_tensor(base))
-        noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
-        nearest = project(P, noisy.reshape(-1, *P.shape)).reshape(count, -1)
-        return cls(free, points, noisy, _rms(nearest - points))
+        free = base + SPREAD * (normal * matrix if matrix.ndim == 1 else normal @ matrix)
+        return cls._around(P, torch.as_tensor(base), torch.as_tensor(free), NONE, rng)
 
-    def judge(self, into: Map) -> tuple[float, float]:
-        return self.amplification(into), self.left(into)
+    @classmethod
+    def of_samples(cls, P: Polyhedron, rule: BaseRule, diagonal: Array) -> Trial:
+        """The same for a set that follows the sample: sides drawn from the rule's range, each with its base point."""
+        rng, count = np.random.default_rng(0), _count(P)
+        theta = rng.uniform(rule.low, rule.high, (count, len(rule.low)))
+        sides = Sides(**_parted(P, rule, torch.as_tensor(theta))).checked(P)
+        base = rule(theta)
+        free = base + SPREAD * rng.standard_normal((count, P.dim)) * diagonal
+        return cls._around(P, torch.as_tensor(base), torch.as_tensor(free), sides, rng)
+
+    @classmethod
+    def _around(cls, P: Polyhedron, base: Tensor, free: Tensor, sides: Sides, rng: np.random.Generator) -> Trial:
+        points = _nearest(P, free, sides)
+        size = _rms(points - base)
+        noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
+        return cls(free, points, noisy, _rms(_nearest(P, noisy, sides) - points), sides)
+
+    def judge(self, into: Map) -> Figures:
+        return Figures(self.amplification(into), self.left(into))
 
     def amplification(self, into: Map) -> float:
         """The error of a map over that of the nearest point; 1 is as good."""
@@ -64,6 +104,24 @@ class Trial:
         """How far a map's points are from the nearest ones, as a share of how far the free points are; 0 is as good."""
         moved = _rms(self.free - self.points)
         return _rms(into(self.free) - self.points) / moved if moved else 0.0
+
+
+def _count(P: Polyhedron) -> int:
+    return min(POINTS, max(FEWEST, NUMBERS // P.dim))
+
+
+def _parted(P: Polyhedron, rule: BaseRule, theta: Tensor) -> dict[str, Tensor]:
+    """The sides that θ stacks. Shape: (k, p) → (k, event shape) each"""
+    shapes = {name: event_shape(P, name, len(P.inequalities), len(P.equalities)) for name in rule.sides}
+    parts = theta.split([math.prod(shape) for shape in shapes.values()], -1)
+    return {name: part.reshape(-1, *shapes[name]) for name, part in zip(shapes, parts, strict=True)}
+
+
+def _nearest(P: Polyhedron, x: Tensor, sides: Sides) -> Tensor:
+    """Shape: (k, d) → (k, d)"""
+    bounds = ("lower", "upper")
+    given = {n: getattr(sides, n).reshape(-1, *P.shape) if n in bounds else getattr(sides, n) for n in sides.given}
+    return project(P, x.reshape(-1, *P.shape), **given).reshape(x.shape)
 
 
 def _rms(difference: Tensor) -> float:
