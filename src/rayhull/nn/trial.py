@@ -113,7 +113,7 @@ def _count(P: Polyhedron) -> int:
 def _parted(P: Polyhedron, rule: BaseRule, theta: Tensor) -> dict[str, Tensor]:
     """The sides that θ stacks. Shape: (k, p) → (k, event shape) each"""
     shapes = {name: event_shape(P, name, len(P.inequalities), len(P.equalities)) for name in rule.sides}
-    parts = theta.split([math.prod(shape) for shape in shapes.values()], -1)
+    parts = torch.split(theta, [math.prod(shape) for shape in shapes.values()], -1)
     return {name: part.reshape(-1, *shapes[name]) for name, part in zip(shapes, parts, strict=True)}
 
 
