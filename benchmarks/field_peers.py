@@ -16,7 +16,7 @@ class Head(nn.Module):
 
     Attributes:
         open: whether training is without the way into the set, as HardNet's authors begin.
-        penalised: whether training adds the squared violation to the loss.
+        penalised: whether training adds what is broken to the loss.
     """
 
     open = False
@@ -40,6 +40,10 @@ class Head(nn.Module):
             parts.append((y @ self.A_eq.mT - sides["b_eq"]).abs())
         parts += [(y - self.upper).relu(), (self.lower - y).relu()]
         return torch.cat(parts, -1)
+
+    def penalty(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
+        """What training adds to the loss of each sample, times the recipe's weight. Shape: (n,)"""
+        return self.excess(y, sides).square().sum(-1)
 
     def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
         raise NotImplementedError
@@ -108,6 +112,10 @@ class DC3(Head):
         both = torch.cat([torch.eye(free, dtype=C.dtype), self.complete])  # (d, free): moves along the equalities
         self.register_buffer("along", both)
 
+    def penalty(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
+        """Half the norm, as published: unlike its square it does not fade out near the set."""
+        return 0.5 * self.excess(y, sides).norm(dim=-1)
+
     def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
         z = self.linear(h)
         y = torch.cat([z, z @ self.complete.mT + sides["b_eq"] @ self.inverse.mT], 1)
@@ -121,33 +129,43 @@ class DC3(Head):
 
 
 class PiNet(Head):
-    """Douglas-Rachford steps between {E y = e, A y = s} and s <= b, differentiated through the steps.
+    """Douglas-Rachford steps between {E y = e, A y = s} and lower <= y <= upper, s <= b.
 
-    The equalities hold; what inequalities are broken by falls with the steps. The scaling of rows that Pi-net tunes
-    changes neither of the two projections.
+    The equalities hold; what inequalities and bounds are broken by falls with the steps. The scaling of rows that
+    Pi-net tunes changes neither of the two projections. Differentiated through the steps; its authors solve for the
+    derivative at the fixed point.
+
+    Args:
+        steps, more_steps: in training and in evaluation.
+        sigma: the weight of the point that is projected.
     """
 
-    steps, more_steps, sigma, relaxed = 50, 100, 0.068, 1.7  # the published ones; more in evaluation
     penalised = False
+    relaxed = 1.7
 
-    def __init__(self, features: int, P: rh.Polyhedron) -> None:
+    def __init__(
+        self, features: int, P: rh.Polyhedron, steps: int = 50, more_steps: int = 100, sigma: float = 0.068
+    ) -> None:
         super().__init__(features, P)
-        m = len(self.A)
+        self.steps, self.more_steps, m = steps, more_steps, len(self.A)
         lifted = torch.cat([self.A, -torch.eye(m, dtype=self.A.dtype)], 1)
         affine = torch.cat([torch.nn.functional.pad(self.A_eq, (0, m)), lifted])
         inverse = torch.linalg.pinv(affine)
         self.register_buffer("onto", torch.eye(P.dim + m, dtype=self.A.dtype) - inverse @ affine)
         self.register_buffer("point", inverse[:, : len(self.A_eq)])
+        self.register_buffer("low", torch.cat([self.lower, self.b.new_full((m,), -torch.inf)]))
+        self.register_buffer("high", torch.cat([self.upper, self.b]))
+        self.register_buffer("pull", torch.cat([self.lower.new_full((P.dim,), 2 * sigma), self.b.new_zeros(m)]))
 
     def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
-        y, point, d = self.linear(h), sides["b_eq"] @ self.point.mT, self.polyhedron.dim
-        state = torch.cat([y, y @ self.A.mT], 1)
+        target = torch.nn.functional.pad(self.linear(h), (0, len(self.A)))
+        pulled, share, point = self.pull * target, 1 / (1 + self.pull), sides["b_eq"] @ self.point.mT
+        state = torch.zeros_like(target)
         for _ in range(self.steps if self.training else self.more_steps):
-            on = state @ self.onto.mT + point
-            mirrored = 2 * on - state
-            near = (mirrored[:, :d] + 2 * self.sigma * y) / (1 + 2 * self.sigma)
-            state = state + self.relaxed * (torch.cat([near, torch.minimum(mirrored[:, d:], self.b)], 1) - on)
-        return (state @ self.onto.mT + point)[:, :d]
+            on = torch.addmm(point, state, self.onto.mT)
+            near = ((2 * on - state + pulled) * share).clamp(self.low, self.high)
+            state = state + self.relaxed * (near - on)
+        return torch.addmm(point, state, self.onto.mT)[:, : self.polyhedron.dim]
 
 
 PEERS: dict[str, type[Head]] = {

@@ -35,6 +35,7 @@ class Recipe:
     soft_start: bool = False  # whether HardNet's authors train without their step at first
     compiled: bool = False  # train through torch.compile: an episode is many small steps
     soft_weight: float = 10.0  # of the squared violation, for methods that add it to the loss
+    pull: float = 0.0  # of the squared distance that our layers move points by
 
     def shortened(self, factor: int) -> Recipe:
         return replace(self, epochs=max(1, self.epochs // factor))
@@ -102,7 +103,7 @@ def hardnet_data() -> Quadratic:
     return Quadratic(Q, p, C, G, np.abs(G @ np.linalg.pinv(C)).sum(1), X)
 
 
-def quadratic_problem(name: str, data: Quadratic, *, convex: bool) -> FieldProblem:
+def quadratic_problem(name: str, data: Quadratic, *, convex: bool, pull: float = 0.0) -> FieldProblem:
     """The problem as it is trained: the objective is the loss, there are no labels.
 
     DC3 tests on the last 833 inputs, Pi-net on the last 1024; those between them and the training set validate.
@@ -127,7 +128,7 @@ def quadratic_problem(name: str, data: Quadratic, *, convex: bool) -> FieldProbl
         width=X.shape[1],
         varies={"b_eq": (-1.0, 1.0)},
         optimum=optimum,
-        recipe=Recipe(soft_start=True),
+        recipe=Recipe(soft_start=True, pull=pull),
     )
 
 
@@ -240,7 +241,7 @@ def field_problems() -> dict[str, Callable[[], FieldProblem]]:
     """Every problem by name, made when asked for."""
     return {
         "DC3 convex": lambda: quadratic_problem("DC3 convex", dc3_data(), convex=True),
-        "DC3 nonconvex": lambda: quadratic_problem("DC3 nonconvex", dc3_data(), convex=False),
+        "DC3 nonconvex": lambda: quadratic_problem("DC3 nonconvex", dc3_data(), convex=False, pull=0.1),
         "HardNet opt": lambda: quadratic_problem("HardNet opt", hardnet_data(), convex=False),
         "HardNet pwc": piecewise_problem,
         "HardNet cbf": control_problem,

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import ConstantLR, LRScheduler, OneCycleLR
 
 import rayhull as rh
 from benchmarks.field_control import episode_violation
-from benchmarks.field_peers import PEERS, Head
+from benchmarks.field_peers import PEERS, Head, PiNet
 from benchmarks.field_problems import FieldProblem, Recipe
 
 HIDDEN = 200
@@ -40,12 +40,35 @@ class Network(nn.Module):
         return self.head(self.body(self.problem.features(x)), **self.problem.sides(x))
 
 
+class Ours(rh.Constrained):
+    """A layer that remembers how far it moved the points of the last batch: free points are kept near the set.
+
+    Where the free points of all samples lie beyond a row that the optimum does not touch, the row's own direction has
+    no gradient, and the network stays there. The distance to the point that came out leads back.
+
+    Attributes:
+        pull: the weight of the squared distance in the loss; 0 for none.
+        moved: the mean squared distance.
+    """
+
+    pull: float = 0.0
+    moved: Tensor | float = 0.0
+
+    def forward(self, features: Tensor, **sides: Tensor) -> Tensor:
+        x = super().forward(features, **sides)
+        if self.pull and self.training:
+            self.moved = (self.free(features, **sides) - x.detach()).square().sum(-1).mean()
+        return x
+
+
 def ours(**options: Any) -> Callable[[int, FieldProblem], nn.Module]:
     """A rayhull layer with the given options."""
 
     def build(features: int, problem: FieldProblem) -> nn.Module:
         varies = {"varies": problem.varies} if problem.varies and options.get("method") != "projection" else {}
-        return rh.Constrained(features, problem.P, **varies, **options)
+        layer = Ours(features, problem.P, **varies, **options)
+        layer.pull = problem.recipe.pull
+        return layer
 
     return build
 
@@ -55,7 +78,9 @@ METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
     "rayhull, 10 dual steps": ours(strict=True, approach=10),
     "rayhull, nearest point": ours(method="projection"),
     **{name: (lambda kind: lambda features, p: kind(features, p.P))(kind) for name, kind in PEERS.items()},
+    "Pi-net": lambda features, p: PiNet(features, p.P, *PINET_SETTINGS.get(p.name, ())),
 }
+PINET_SETTINGS = {"toy MPC": (200, 1000, 0.01)}  # steps in training, in evaluation, sigma: as published
 
 
 def train(problem: FieldProblem, method: str, seed: int, recipe: Recipe, rate: float) -> tuple[Network, float]:
@@ -88,7 +113,7 @@ def _schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, rate: float, ste
 
 
 def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
-    """The loss, and for heads that are penalised the squared violation of every answer on the way."""
+    """The loss, and for heads that are penalised the penalty of every answer on the way."""
     head, answers = network.head, []
 
     def policy(inputs: Tensor) -> Tensor:
@@ -96,10 +121,12 @@ def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
         return answers[-1][1]
 
     loss = problem.loss(policy, x).mean()
+    if isinstance(head, Ours) and head.pull and head.training:
+        return loss + head.pull * head.moved
     if not isinstance(head, Head) or not head.penalised:
         return loss
-    excess = [head.excess(y, problem.sides(inputs)).square().sum(-1).mean() for inputs, y in answers]
-    return loss + problem.recipe.soft_weight * torch.stack(excess).mean()
+    broken = [head.penalty(y, problem.sides(inputs)).mean() for inputs, y in answers]
+    return loss + problem.recipe.soft_weight * torch.stack(broken).mean()
 
 
 @torch.no_grad()

@@ -1,8 +1,13 @@
-"""The field's problems are the published ones: the same draws, and the optima that the papers report."""
+"""The field's problems are the published ones, and each method is what its paper says."""
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-from benchmarks.field_problems import dc3_data, fingerprint, hardnet_data, quadratic_problem
+import rayhull as rh
+from benchmarks.field_peers import DC3, HardNetAff, Head, PiNet
+from benchmarks.field_problems import control_plan_problem, dc3_data, fingerprint, hardnet_data, quadratic_problem
+from benchmarks.field_training import Ours
 
 
 def test_the_data_are_drawn_as_published():
@@ -16,3 +21,72 @@ def test_the_optimum_is_the_published_one(convex, published):
     problem = quadratic_problem("DC3", dc3_data(), convex=convex)
     assert problem.optimum is not None
     assert float(problem.optimum(problem.splits["test"]).mean()) == pytest.approx(published, abs=5e-4)
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+
+
+def test_pi_nets_steps_lead_to_the_nearest_point():
+    """Rows, bounds and equalities at once."""
+    P = rh.Polyhedron([[1.0, 2.0, -1.0, 0.0]], [0.5], [[1.0, 1.0, 1.0, 1.0]], [0.0], lower=-1, upper=1)
+    u, b_eq = 3 * torch.randn(20, 4, generator=torch.Generator().manual_seed(0)).double(), torch.full((20, 1), 0.3)
+    head = PiNet(4, P, more_steps=2000).eval()
+    head.linear = nn.Identity()
+    near = rh.project(P, u, b_eq=b_eq.double())
+    assert torch.allclose(head(u, b_eq=b_eq.double()), near, atol=1e-8)
+    head.more_steps = 5
+    assert float(head.excess(head(u, b_eq=b_eq.double()), {"b_eq": b_eq.double()}).max()) > 1e-4
+
+
+def test_a_plan_of_pi_net_obeys_the_dynamics_at_any_number_of_steps():
+    problem = control_plan_problem(count=40, horizon=5)
+    x, head = problem.splits["train"], PiNet(problem.P.dim, problem.P, more_steps=3).eval()
+    head.linear = nn.Identity()
+    y = head(torch.randn(len(x), problem.P.dim).double(), **problem.sides(x))
+    assert torch.allclose(y @ head.A_eq.mT, problem.sides(x)["b_eq"], atol=1e-9)
+
+
+def test_dc3_completes_the_equalities_and_corrects_along_them():
+    problem = quadratic_problem("DC3", dc3_data(), convex=True)
+    x, head = problem.splits["valid"][:20], DC3(50, problem.P).double()
+    h = 5 * torch.randn(20, 50, generator=torch.Generator().manual_seed(0)).double()
+    before, sides = torch.zeros(0), problem.sides(x)
+    for head.steps in (0, 10):
+        y = head(h, **sides).detach()
+        assert torch.allclose(y @ head.A_eq.mT, x, atol=1e-9)
+        before, last = head.excess(y, sides).square().sum(-1), before
+    assert bool((before < last).all())
+
+
+def test_hardnets_step_meets_independent_rows():
+    problem = quadratic_problem("opt", hardnet_data(), convex=False)
+    x, head = problem.splits["valid"][:20], HardNetAff(50, problem.P).double().eval()
+    y = head(5 * torch.randn(20, 50).double(), **problem.sides(x)).detach()
+    assert float(head.excess(y, problem.sides(x)).max()) < 1e-9
+
+
+def test_penalties_grow_with_what_is_broken():
+    P = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], [[1.0, 1.0]], [0.0])
+    y, sides = torch.tensor([[-1.0, 1.0], [3.0, 4.0]]).double(), {"b_eq": torch.tensor([[0.0], [7.0]]).double()}
+    assert Head(1, P).penalty(y, sides).tolist() == [1.0, 25.0]
+    assert DC3(1, P).penalty(y, sides).tolist() == [0.5, 2.5]
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pull", "end"), [(0.0, 1.0), (0.1, 0.0)])
+def test_a_pull_leads_back_from_a_row_that_holds_every_sample(pull: float, end: float):
+    """All free points start beyond x <= 1, the aim is x = 0: the nearest point has no gradient across its row."""
+    layer = Ours(1, rh.Polyhedron([[1.0]], [1.0]), method="projection", dtype=torch.float64)
+    layer.pull = pull
+    h = torch.ones(8, 1, dtype=torch.float64)
+    with torch.no_grad():
+        layer.linear.bias += 3.0 - layer.free(h)[0]
+    optimizer = torch.optim.Adam(layer.parameters(), 0.05)
+    for _ in range(400):
+        optimizer.zero_grad()
+        x: Tensor = layer(h)
+        (x.square().mean() + pull * layer.moved).backward()
+        optimizer.step()
+    assert float(layer(h).detach().mean()) == pytest.approx(end, abs=1e-2)

@@ -181,7 +181,8 @@ class Constrained(nn.Module):
             sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
             x = into(coefficients, **sides, origin=origin)
         if self.free_share and self.training:
-            x = torch.lerp(x, into.point_of(coefficients), self.free_share)
+            free = into.point_of(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq, base=base)
+            x = torch.lerp(x, free, self.free_share)
         return x
 
     def _coefficients(self, features: Tensor) -> Tensor:
@@ -199,12 +200,16 @@ class Constrained(nn.Module):
             return origin
         return (*origin, norm.weight, norm.bias, *(s for s in (norm.running_mean, norm.running_var) if s is not None))
 
-    def free(self, features: Tensor) -> Tensor:
-        """The point before it is moved into the set, inside or not: for a training that begins without the set.
+    def free(self, features: Tensor, **sides: Tensor) -> Tensor:
+        """The point before it is moved into the set, inside or not; sides of the sample as in ``forward``.
+
+        For a training that begins without the set, and for one that keeps free points near it: once the free points of
+        all samples lie beyond a row, no gradient leads back from it. A little of the squared distance in the loss does:
+        ``loss + 0.1 * (layer.free(h) - layer(h).detach()).square().mean()``.
 
         Ways in that are the identity inside have one; see :meth:`rayhull.MapInto.point_of`.
         """
-        return self.map.point_of(self._coefficients(features))
+        return self.map.point_of(self._coefficients(features), **sides)
 
     def _normalised(self, features: Tensor) -> Tensor:
         assert self.batch_norm is not None

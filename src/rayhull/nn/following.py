@@ -91,12 +91,26 @@ class Following(Constants):
 
     def points(self, free: Tensor, sides: Sides, how: How, kind: Kind) -> Tensor:
         """Points for any batch dimensions of free points and sides. Shape: (\\*, event shape) → the same"""
-        event = self.nearest.polyhedron.shape
-        own = free.flatten(free.ndim - len(event))
+        flat, own, batch = self._flat(free, sides)
+        x: Tensor = self(flat, own, how, kind)
+        return x.reshape(*batch, *self.nearest.polyhedron.shape)
+
+    def free_points(self, free: Tensor, sides: Sides, kind: Kind) -> Tensor:
+        """The points themselves, or where directions along the equalities lead from the base point of each sample.
+
+        Shape: as :meth:`points`
+        """
+        flat, own, batch = self._flat(free, sides)
+        if not kind.points and not self._needs_no_base(own):
+            local = self.sets(own, flat.shape[0])
+            flat = self.base(own, local) + local.of.out_of(local.of.into(flat))
+        return flat.reshape(*batch, *self.nearest.polyhedron.shape)
+
+    def _flat(self, free: Tensor, sides: Sides) -> tuple[Tensor, Sides, tuple[int, ...]]:
+        """Free points (n, d) and the sides of each, and the batch dimensions of both together."""
+        own = free.flatten(free.ndim - len(self.nearest.polyhedron.shape))
         batch = sides.batch(tuple(own.shape[:-1]))
-        flat = own.expand(*batch, -1).reshape(-1, own.shape[-1])
-        x: Tensor = self(flat, sides.spread(batch, own.dtype), how, kind)
-        return x.reshape(*batch, *event)
+        return own.expand(*batch, -1).reshape(-1, own.shape[-1]), sides.spread(batch, own.dtype), batch
 
     def forward(self, c: Tensor, sides: Sides, how: How, kind: Kind) -> Tensor:
         strict = kind.strict

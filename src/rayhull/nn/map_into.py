@@ -235,8 +235,19 @@ class MapInto(Blockwise):
                 f"{', '.join(sides.given)} of the sample need a way in with one coefficient for each coordinate, and "
                 f"this is {self.extra_repr()}: use method='shrink' or 'projection'."
             )
-        kind = Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
-        return self.follow().points(self.to_event_order(self.parts.free(c)), sides, how, kind)
+        return self.follow().points(self.to_event_order(self.parts.free(c)), sides, how, self._kind)
+
+    def point_of(self, c: Tensor, **sides: Tensor | None) -> Tensor:
+        """The point whose coefficients are c, with nothing imposed; seen from the sample's own base point where the
+        sides, given as to ``forward``, ask for one: :meth:`Blockwise.point_of`."""
+        free, own = super().point_of(c), Sides(**sides).checked(self.polyhedron)
+        if not own.given or self.keeps_base(own.given):
+            return free
+        return self.follow().free_points(self.to_event_order(self.parts.free(c)), own, self._kind).to(c.dtype)
+
+    @property
+    def _kind(self) -> Kind:
+        return Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes
