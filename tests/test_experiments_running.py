@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -167,6 +168,16 @@ def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(
     assert (paper.learning_rate, paper.schedule, paper.epochs) == (1e-4, "plateau", 500)
     assert saved("--learning-rate", "0.5").learning_rate == 0.5  # an option that is given always counts
     assert saved("--paper-settings", "--epochs", "3").epochs == 3
+
+
+def test_a_decoder_of_ours_has_the_set_from_the_start_and_the_papers_settings_on_demand():
+    def saved(*arguments: str) -> Any:
+        given = ["run", "vae", "--method", "constrained", *arguments]
+        return cli.settings_of(cli.parser(given).parse_args(given))
+
+    assert (saved().epochs, saved().schedule, saved().free_epochs) == (60, "cosine", 0)
+    paper = saved("--paper-settings")
+    assert (paper.epochs, paper.schedule, paper.learning_rate) == (200, "plateau", 1e-4)
 
 
 def test_a_run_ends_where_annealing_has_stopped_it(tmp_path):

@@ -13,6 +13,7 @@ _CLASSES = {
     "alternating": "Alternating",
     "constrained": "Constrained",
     "lagrangian": "Lagrangian",
+    "leak": "Leak",
     "optimum": "Optimum",
     "optnet": "Optnet",
     "paper": "Paper",

@@ -15,6 +15,7 @@ class Projection(Method):
     """The network's free output u, then the nearest point of the set, in training and at test time."""
 
     name = "projection"
+    leak = 0.0
 
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
@@ -25,4 +26,4 @@ class Projection(Method):
                 calm(part)
             elif isinstance(part, nn.Linear) and identity:
                 start_as_identity(part)
-        self.layer = nn.Sequential(free, rh.Projection(P))
+        self.layer = nn.Sequential(free, rh.Projection(P, leak=self.leak))

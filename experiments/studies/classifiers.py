@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -62,9 +63,9 @@ def section(groups: Sequence[Group]) -> Section:
 
 
 def reproduce(runs: int) -> Iterator[Job]:
-    """Five methods."""
-    for method in ("unconstrained", "ttp", "penalty", "constrained", "projection"):
-        yield job("classifiers", ClassifiersSettings(method=method), 60)
+    """Five methods, three seeds."""
+    for method, seed in product(("unconstrained", "ttp", "penalty", "constrained", "projection"), range(min(3, runs))):
+        yield job("classifiers", ClassifiersSettings(method=method, seed=seed), 60)
 
 
 STUDY = Study(ClassifiersSettings, run, section, reproduce=reproduce)

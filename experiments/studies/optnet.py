@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -69,9 +70,9 @@ def section(groups: Sequence[Group]) -> Section:
 
 
 def reproduce(runs: int) -> Iterator[Job]:
-    """OptNet and two of ours, three epochs on 1024 digits."""
-    for method in ("optnet", "projection", "constrained"):
-        settings = OptnetSettings(method=method, epochs=3, samples=1024)
+    """OptNet and two of ours, three epochs on 1024 digits, three seeds."""
+    for method, seed in product(("optnet", "projection", "constrained"), range(min(3, runs))):
+        settings = OptnetSettings(method=method, epochs=3, samples=1024, seed=seed)
         yield job("optnet", settings, 120 if method == "optnet" else 5)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -81,9 +82,9 @@ def section(groups: Sequence[Group]) -> Section:
 
 
 def reproduce(runs: int) -> Iterator[Job]:
-    """Four ways to shares."""
-    for method in ("softmax", "projection", "constrained", "penalty"):
-        yield job("simplex", SimplexSettings(method=method), 20)
+    """Four ways to shares, three seeds."""
+    for method, seed in product(("softmax", "projection", "constrained", "penalty"), range(min(3, runs))):
+        yield job("simplex", SimplexSettings(method=method, seed=seed), 10)
 
 
 STUDY = Study(SimplexSettings, run, section, needs_digits=False, reproduce=reproduce)

@@ -49,6 +49,10 @@ class Projection(OfSet):
         infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
             each other.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
+        leak: in training mode, the share of the gradient that passes to x as if the layer were not there, beside the
+            derivative. Coordinates that the projection ties together get one gradient for all of them, and a network
+            may never learn to tell them apart; a leak of 0.1 lets it, where the loss pulls towards targets. It does
+            harm where a loss has none (a price, a return): nothing holds x near the set then. 0: the derivative alone.
 
     Shape:
         x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
@@ -74,9 +78,13 @@ class Projection(OfSet):
         weights: Any = None,
         infeasible: str = "raise",
         warm_start: bool = False,
+        leak: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= leak <= 1:
+            raise ValueError(f"leak is a share of the gradient, from 0 (the derivative alone) to 1, got {leak}.")
         self.polyhedron = polyhedron
+        self.leak = leak
         self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
         self.warm_start = warm_start
         self._last: list[Tensor] | None = None
@@ -103,12 +111,17 @@ class Projection(OfSet):
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
         has_rows = A is not None or A_eq is not None or self.projector.is_dense
         if torch.compiler.is_compiling() and not return_info and not has_rows:
-            return self._as_operator(x, b, b_eq, lower, upper)
+            return self._leaking(self._as_operator(x, b, b_eq, lower, upper), x)
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
         z, done = self.projector(x, guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
             self._last = [solution.multipliers for solution in done.solutions]
+        z = self._leaking(z, x)
         return (z, self.projector.info(done, x)) if return_info else z
+
+    def _leaking(self, z: Tensor, x: Tensor) -> Tensor:
+        """z, to which x adds nothing but a share of the gradient."""
+        return z + self.leak * (x - x.detach()) if self.training and self.leak else z
 
     def _as_operator(self, x: Tensor, *sides: Any) -> Tensor:
         projector = self.projector
@@ -118,7 +131,8 @@ class Projection(OfSet):
     def extra_repr(self) -> str:
         blocks = () if self.projector.is_dense else self.projector.plan("cpu")
         solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or "dual Newton"
-        return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers})"
+        leak = f", leak={self.leak}" if self.leak else ""
+        return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers}){leak}"
 
 
 class ProjectedInEval(nn.Module):
