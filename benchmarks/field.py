@@ -18,17 +18,19 @@ import torch
 
 from benchmarks import harness
 from benchmarks.field_problems import FieldProblem, field_problems
-from benchmarks.field_training import HIDDEN, METHODS, Network, best_rate, measure, train
+from benchmarks.field_training import HIDDEN, METHODS, NO_PULL, Network, best_rate, measure, train
 
 PATH = harness.RESULTS / "field.json"
 WEIGHTS = harness.RESULTS / "field_weights"  # of one seed; not published
+CASES = ("DC dispatch, case9", "DC dispatch, case30")
 UNFIT = {  # what a method cannot do, from its own paper
-    ("HardNet pwc", "DC3"): "no equalities to complete",
-    ("HardNet cbf", "DC3"): "no equalities to complete",
+    **{(name, "DC3"): "no equalities to complete" for name in ("HardNet pwc", "HardNet cbf")},
+    **{(name, "Pi-net"): "rows of the sample" for name in ("HardNet pwc", "HardNet cbf")},
     ("toy MPC", "HardNet-Aff"): "more rows than coordinates",
     ("toy MPC", "DC3"): "published for quadratic programs without bounds",
-    **{(f"DC dispatch, {case}", "HardNet-Aff"): "more rows than coordinates" for case in ("case9", "case30")},
-    **{(f"DC dispatch, {case}", "DC3"): "not published for it" for case in ("case9", "case30")},
+    **{(case, "HardNet-Aff"): "more rows than coordinates" for case in CASES},
+    **{(case, "DC3"): "not published for it" for case in CASES},
+    **{(case, "Pi-net"): "right-hand sides of inequalities of the sample" for case in CASES},
     ("HardNet cbf", "projected after training"): "trained through the episode, see nearest point",
 }
 
@@ -82,7 +84,7 @@ def run_all(names: list[str], methods: list[str], seeds: int, *, quick: bool = F
         for method in methods:
             known = {r.seed: r.rate for r in load() if (r.problem, r.method) == (name, method)}
             todo = [seed for seed in range(seeds) if quick or seed not in known]
-            if (name, method) in UNFIT or not todo:
+            if (name, method) in UNFIT or not todo or (method == NO_PULL and not problem.recipe.pull):
                 continue
             rate = 1e-3 if quick else next(iter(known.values()), None) or best_rate(problem, method)
             for seed in todo:

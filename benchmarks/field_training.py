@@ -61,20 +61,22 @@ class Ours(rh.Constrained):
         return x
 
 
-def ours(**options: Any) -> Callable[[int, FieldProblem], nn.Module]:
-    """A rayhull layer with the given options."""
+def ours(*, pulled: bool = True, **options: Any) -> Callable[[int, FieldProblem], nn.Module]:
+    """A rayhull layer with the given options; ``pulled``: with the recipe's weight of the pull."""
 
     def build(features: int, problem: FieldProblem) -> nn.Module:
         varies = {"varies": problem.varies} if problem.varies and options.get("method") != "projection" else {}
         layer = Ours(features, problem.P, **varies, **options)
-        layer.pull = problem.recipe.pull
+        layer.pull = problem.recipe.pull if pulled else 0.0
         return layer
 
     return build
 
 
+NO_PULL = "rayhull, no pull"  # another method only where the recipe has one
 METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
     "rayhull": ours(strict=True),
+    NO_PULL: ours(strict=True, pulled=False),
     "rayhull, 10 dual steps": ours(strict=True, approach=10),
     "rayhull, nearest point": ours(method="projection"),
     **{name: (lambda kind: lambda features, p: kind(features, p.P))(kind) for name, kind in PEERS.items()},

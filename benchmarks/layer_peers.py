@@ -32,14 +32,18 @@ class HardNet(nn.Module):
 
 
 class Rayen(nn.Module):
-    """RAYEN with its own Linear: rays from an interior point."""
+    """RAYEN with its own Linear: rays from an interior point, which it looks for after a linear program for each row.
 
-    def __init__(self, in_features: int, P: rh.Polyhedron) -> None:
+    Where a point inside is given, rows are taken as they are, as its authors do for their timing grid.
+    """
+
+    def __init__(self, in_features: int, P: rh.Polyhedron, inside: np.ndarray[Any, Any] | None = None) -> None:
         super().__init__()
         from rayen import constraint_module, constraints
 
         rows = constraints.LinearConstraint(P.rows.matrix.toarray(), P.rows.rhs[:, None], None, None)
-        made = constraints.ConvexConstraints(lc=rows, qcs=[], socs=[], lmic=None)
+        known = {} if inside is None else {"y0": inside[:, None], "do_preprocessing_linear": False}
+        made = constraints.ConvexConstraints(lc=rows, qcs=[], socs=[], lmic=None, **known)
         self.layer = constraint_module.ConstraintModule(made, input_dim=in_features, method="RAYEN", create_map=True)
         self.layer.float()
 
