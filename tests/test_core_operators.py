@@ -101,6 +101,69 @@ def test_a_chain_of_differences_is_solved_inside_its_envelope():
     assert_nearest(G.expand(30, -1, -1), 38, around, y, x, multipliers, atol=1e-10)
 
 
+def differences(tails, heads, roots):
+    """Unit rows along z[tail] / root[tail] − z[head] / root[head], and the same for the forest."""
+    each = torch.arange(len(tails))
+    G = roots.new_zeros((len(tails), len(roots)))
+    G[each, tails], G[each, heads] = 1 / roots[tails], -1 / roots[heads]
+    G = torch.nn.functional.normalize(G, dim=1)
+    return G, sparse_rows(G)._replace(roots=roots, sweep=torch.arange(len(tails)).flip(0).int())
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(2, 25), st.floats(0.5, 3.0), st.booleans(), st.booleans(), st.booleans())
+def test_the_forest_finds_nearest_points_of_any_differences(seed, d, density, acyclic, weighted, bounded):
+    """Orders and rows in a circle, with steps and weights, in no box or in one of its own for each coordinate."""
+    rng = torch.Generator().manual_seed(seed)
+    tails, heads = torch.randint(0, d, (2, max(1, int(density * d))), generator=rng)
+    if acyclic:
+        tails, heads = torch.minimum(tails, heads), torch.maximum(tails, heads)
+    tails, heads = tails[tails != heads], heads[tails != heads]
+    roots = 0.3 + 2 * torch.rand(d, generator=rng).double() if weighted else torch.ones(d).double()
+    G, rows = differences(tails, heads, roots)
+    inside, slack = random(seed + 1, d), torch.rand(len(G), generator=rng).double()
+    c = (G @ inside + torch.where(slack < 0.5, 0.0, slack - 0.5))[None]  # some rows met by that point, some slack
+    width = 0.1 + torch.rand(1, d, generator=rng).double() if bounded else torch.full((1, d), torch.inf).double()
+    around, y = (c, inside - width, inside + width), 2 * random(seed + 2, 20, d)
+    x, multipliers, residual, status = solve(rows, len(G), around, y, EFFORTS["exact"])
+    assert (status == 0).all()
+    assert (residual < 1e-13).all()
+    assert_nearest(G.expand(20, -1, -1), len(G), around, y, x, multipliers)
+    guess = torch.rand(20, len(G), generator=rng) < 0.5, torch.zeros(20, d, dtype=torch.int8)
+    again, *_ = solve(rows, len(G), around, y, EFFORTS["exact"], guess)
+    torch.testing.assert_close(again, x, atol=1e-12, rtol=1e-12)
+
+
+def test_the_forest_proves_differences_empty():
+    """x0 < x1 < x2 < x0 by steps of 0.7 has no point; nor has x0 < x1 < x2 alone in a box that is 1 wide."""
+    tails, heads, ones = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0]), torch.ones(10).double()
+    G, rows = differences(tails, heads, ones)
+    y, c = random(0, 20, 10), torch.full((1, 3), -0.5).double()
+    assert (solve(rows, 3, sides(c, 10, torch.inf), y, EFFORTS["exact"])[3] == 2).all()
+    G, rows = differences(tails[:2], heads[:2], ones)
+    assert (solve(rows, 2, sides(c[:, :2], 10, 0.5), y, EFFORTS["exact"])[3] == 2).all()
+    x, multipliers, _, status = solve(rows, 2, sides(c[:, :2], 10, 0.8), y, EFFORTS["exact"])
+    assert (status == 0).all()
+    assert_nearest(G.expand(20, -1, -1), 2, sides(c[:, :2], 10, 0.8), y, x, multipliers)
+
+
+def test_rows_that_are_no_differences_are_refused_by_the_forest():
+    ones = torch.ones(4).double()
+    G, rows = differences(torch.tensor([0, 1]), torch.tensor([1, 2]), ones)
+    y, around = random(0, 3, 4), sides(torch.zeros(1, 2).double(), 4, 1.0)
+    for other, said in (
+        (rows._replace(data=rows.data.abs()), "no differences"),
+        (rows._replace(roots=-ones), "no differences"),
+        (rows._replace(begin=torch.tensor([0, 1, 4])), "no differences"),
+        (rows._replace(roots=ones[:3]), "root for each"),
+        (rows._replace(sweep=rows.sweep[:1]), "root for each"),
+        (rows._replace(sweep=rows.sweep + 1), "out of range"),
+        (dense_rows(G)._replace(roots=ones, sweep=rows.sweep), "sparse rows"),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            solve(other, 2, around, y, EFFORTS["exact"])
+
+
 def test_every_sample_may_have_rows_of_its_own():
     G, y = torch.nn.functional.normalize(random(0, 20, 6, 9), dim=2), random(1, 20, 9)
     around = sides((G @ (0.1 * random(2, 20, 9, 1)))[:, :, 0], 9, 2.0)

@@ -5,6 +5,7 @@ from tests.mutants import Mutant
 SAME = ("test_double_description.py::test_core_and_reference_give_the_same_array",)
 PAIRS = ("test_double_description.py::test_every_search_finds_each_adjacent_pair_once",)
 NEAREST = ("test_core_operators.py::test_the_active_set_operator_finds_nearest_points",)
+FOREST = ("test_core_operators.py::test_the_forest_finds_nearest_points_of_any_differences",)
 MUTANTS = [
     Mutant(
         "core/reference/adjacency.py",
@@ -129,6 +130,34 @@ MUTANTS = [
         "      if (i >= s.m || !(work_.r[a] < -STEADY)) continue;",
         NEAREST,
         "the wrong multiplier blocks a step",
+    ),
+    Mutant(
+        "core/source/projection/forest.cpp",
+        "    if (flow_[e] < 0.0) unlink(e), dropped++;",
+        "    if (flow_[e] < 0.0) flow_[e] = 0.0;",
+        FOREST,
+        "the forest keeps rows of a wrong guess that pull instead of push",
+    ),
+    Mutant(
+        "core/source/projection/forest.cpp",
+        "    rate_[v] = is_tail(v) ? share : -share;",
+        "    rate_[v] = is_tail(v) ? -share : share;",
+        FOREST,
+        "the wrong flow of a tree blocks a step",
+    ),
+    Mutant(
+        "core/source/projection/forest.cpp",
+        "    const double share = mass_[v] == total ? sign : sign * mass_[v] / total;  // of the ground",
+        "    const double share = sign * mass_[v] / total;",
+        FOREST,
+        "a tree that stands on the ground passes no flow on to it",
+    ),
+    Mutant(
+        "core/source/projection/forest.cpp",
+        "    if (full == INFINITE && partial == INFINITE) return Met::IMPOSSIBLE;",
+        "    if (full == INFINITE && partial == INFINITE) return Met::YES;",
+        ("test_core_operators.py::test_the_forest_proves_differences_empty",),
+        "rows in a circle that contradict each other are not seen",
     ),
     Mutant(
         "core/source/projection/cholesky.cpp",

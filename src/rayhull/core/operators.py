@@ -27,7 +27,9 @@ class Rows(NamedTuple):
 
     Shape:
         ``data`` (M, d) dense, (n, M, d) dense for each sample, or (entries,) with ``columns`` (entries,) and ``begin``
-        (M + 1,); ``products`` (M, M) of every row with every row, or empty; ``lengths`` (M,), the 1-norms.
+        (M + 1,); ``products`` (M, M) of every row with every row, or empty; ``lengths`` (M,), the 1-norms; ``roots``
+        (d,) where every row is a multiple of z[i] / roots[i] − z[j] / roots[j], and ``sweep`` (M,) int32, the order in
+        which such rows are tried; None for others.
     """
 
     data: Tensor
@@ -35,6 +37,8 @@ class Rows(NamedTuple):
     begin: Tensor  # int64
     products: Tensor
     lengths: Tensor
+    roots: Tensor | None = None
+    sweep: Tensor | None = None
 
     @classmethod
     def of_samples(cls, data: Tensor) -> Rows:
@@ -126,7 +130,7 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     Shape:
         ``q`` (n, M), ``active`` (n, M) bool, ``state`` (n, d) int8; returns (n, M).
     """
-    found: Tensor = torch.ops.rayhull_core.active_system(*rows, q, active, state)
+    found: Tensor = torch.ops.rayhull_core.active_system(*rows[:5], q, active, state)
     return found
 
 

@@ -47,13 +47,12 @@ class ActiveSet(Solver):
 
     name = "active set"
 
-    def __init__(self, form: StandardForm, *, clamped: bool = False) -> None:
+    def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         rows = form.matrix
-        self.clamped = clamped
         self.banded = is_banded(rows.rows)
         self.pivots = 0 if form.differences is not None and not self.banded else PIVOTS
-        self.gradient_steps = 0 if self.banded or clamped else (40 if rows.count >= MANY and rows.is_dense else 20)
+        self.gradient_steps = 0 if self.banded else (40 if rows.count >= MANY and rows.is_dense else 20)
         self._step: float | None = 0.0 if self.banded else None
 
     @classmethod
@@ -65,19 +64,19 @@ class ActiveSet(Solver):
         if guess is not None:
             start = problem.active(guess), problem.at_bound(guess)
         elif self.gradient_steps and problem.size * self.form.matrix.count * self.form.d >= TOGETHER:
-            start = first_guess(problem.without_bounds() if self.clamped else problem, self.gradient_steps)
+            start = first_guess(problem, self.gradient_steps)
         solution, blurred = self._solve(problem, start)
         return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
 
     def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
         gradient_steps = 0 if start is not NO_GUESS else min(self.gradient_steps, ALONE)
-        return _solve(problem, self.form.matrix.compiled, start, self.effort(gradient_steps))
+        return in_core(problem, self.form.matrix.compiled, start, self.effort(gradient_steps))
 
     def effort(self, gradient_steps: int) -> operators.Effort:
         if self._step is None:
             self._step = 1 / self.form.matrix.largest_eigenvalue
         most = EXACT_STEPS * (self.form.matrix.count + self.form.d) + 100
-        return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded, self.clamped)
+        return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded)
 
 
 class SampleActiveSet(Solver):
@@ -99,11 +98,11 @@ class SampleActiveSet(Solver):
         rows = problem.matrix.dense(problem.y)
         most = EXACT_STEPS * (rows.shape[1] + rows.shape[2]) + 100
         effort = operators.Effort(ALONE, 0.0, PIVOTS, most, False)
-        return _solve(problem, operators.Rows.of_samples(rows), NO_GUESS, effort)[0]
+        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, effort)[0]
 
 
-def _solve(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
-    """The solution, and how many residuals are more than rounding."""
+def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
+    """The solution by the compiled methods, and how many residuals are more than rounding."""
     places, z = problem.places, None
     if places is None or problem.x is None or problem.out is None:
         z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)

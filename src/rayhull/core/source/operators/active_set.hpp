@@ -11,10 +11,12 @@ namespace rayhull {
 // Rows as tensors: dense (M, d), dense for each sample (n, M, d), or the entries of sparse ones with their columns.
 struct RowTensors {
   Tensor data, columns, begin, products, lengths;
+  std::optional<Tensor> roots, sweep;
   Rows rows;
   int64_t stride = 0;
 
-  RowTensors(Tensor data_, Tensor columns_, Tensor begin_, Tensor products_, Tensor lengths_, int64_t n, int64_t d)
+  RowTensors(Tensor data_, Tensor columns_, Tensor begin_, Tensor products_, Tensor lengths_,
+             std::optional<Tensor> roots_, std::optional<Tensor> sweep_, int64_t n, int64_t d)
       : data(dense<double>(data_, data_.dim())), columns(dense<int32_t>(columns_, 1)), begin(dense<int64_t>(begin_, 1)),
         products(dense<double>(products_, 2)), lengths(dense<double>(lengths_, 1)) {
     const bool sparse = data.dim() == 1, shared = data.dim() != 3;
@@ -24,9 +26,14 @@ struct RowTensors {
     STD_TORCH_CHECK(shared || data.size(0) == n, "rayhull: rows for another number of samples");
     STD_TORCH_CHECK(products.numel() == 0 || products.numel() == count * count, "rayhull: products of other rows");
     if (sparse) check_sparse(count, d);
+    if (roots_ && sweep_) {
+      roots = dense<double>(*roots_, 1), sweep = dense<int32_t>(*sweep_, 1);
+      check_differences(count, d);
+    }
     rows = {count, d, read<double>(data), sparse ? read<int32_t>(columns) : nullptr,
             sparse ? read<int64_t>(begin) : nullptr, products.numel() && shared ? read<double>(products) : nullptr,
-            read<double>(lengths)};
+            read<double>(lengths), roots ? read<double>(*roots) : nullptr,
+            sweep ? read<int32_t>(*sweep) : nullptr};
     stride = shared ? 0 : count * d;
   }
 
@@ -38,18 +45,31 @@ struct RowTensors {
     for (int64_t i = 0; i < count; i++) STD_TORCH_CHECK(places[i] <= places[i + 1], "rayhull: sparse rows out of order");
     check_indices(columns, d);
   }
+
+  void check_differences(int64_t count, int64_t d) const {
+    STD_TORCH_CHECK(data.dim() == 1 && roots->numel() == d && sweep->numel() == count,
+                    "rayhull: differences are sparse rows, with a root for each coordinate");
+    check_indices(*sweep, count);
+    const int64_t* places = read<int64_t>(begin);
+    const double *entries = read<double>(data), *root = read<double>(*roots);
+    bool fine = true;
+    for (int64_t i = 0; i < count; i++) fine &= places[i] == 2 * i;
+    for (int64_t i = 0; i < count && fine; i++) fine &= entries[2 * i] * entries[2 * i + 1] < 0.0;
+    for (int64_t j = 0; j < d; j++) fine &= root[j] > 0.0;
+    STD_TORCH_CHECK(fine && data.numel() == 2 * count, "rayhull: rows that are no differences");
+  }
 };
 
 // A first guess (blocks, rows) and (blocks, d), or none; c (1 or blocks, rows), bounds (1 or blocks, d)
 // -> multipliers (blocks, rows), residual, steps, status (blocks), open, blurred
 inline std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t> active_set(
     Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data, Tensor columns, Tensor begin,
-    Tensor products, Tensor lengths, int64_t m, Tensor c, Tensor lower, Tensor upper, std::optional<Tensor> active,
-    std::optional<Tensor> state, int64_t gradient_steps, double step, int64_t pivots, int64_t exact_steps, bool lazy,
+    Tensor products, Tensor lengths, std::optional<Tensor> roots, std::optional<Tensor> sweep, int64_t m,
+    Tensor c, Tensor lower, Tensor upper, std::optional<Tensor> active, std::optional<Tensor> state, int64_t gradient_steps, double step, int64_t pivots, int64_t exact_steps, bool lazy,
     bool clamped) {
   const PlaceTensors at(x, index, scale, out);
   const int64_t n = at.blocks(), d = at.places.size;
-  const RowTensors given(data, columns, begin, products, lengths, n, d);
+  const RowTensors given(data, columns, begin, products, lengths, roots, sweep, n, d);
   const int64_t count = given.rows.count;
   c = sides(c, n, count), lower = sides(lower, n, d), upper = sides(upper, n, d);
   STD_TORCH_CHECK(0 <= m && m <= count, "rayhull: more inequalities than rows");
@@ -75,7 +95,7 @@ inline Tensor active_system(Tensor data, Tensor columns, Tensor begin, Tensor pr
                             Tensor active, Tensor state) {
   q = dense<double>(q, 2), active = dense<bool>(active, 2), state = dense<int8_t>(state, 2);
   const int64_t n = q.size(0), count = q.size(1), d = state.size(1);
-  const RowTensors given(data, columns, begin, products, lengths, n, d);
+  const RowTensors given(data, columns, begin, products, lengths, std::nullopt, std::nullopt, n, d);
   STD_TORCH_CHECK(given.rows.count == count && active.numel() == n * count && state.size(0) == n,
                   "rayhull: rows of another number than the right-hand sides");
   Tensor w = empty<double>({n, count});

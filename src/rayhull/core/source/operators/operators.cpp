@@ -17,8 +17,8 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "Tensor upper, bool equality) -> (Tensor, Tensor, Tensor, Tensor, int)");
   library.def(
       "active_set(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, Tensor begin, "
-      "Tensor products, Tensor lengths, int m, Tensor c, Tensor lower, Tensor upper, Tensor? active, Tensor? state, "
-      "int gradient_steps, float step, int pivots, int exact_steps, bool lazy, bool clamped) "
+      "Tensor products, Tensor lengths, Tensor? roots, Tensor? sweep, int m, Tensor c, Tensor lower, Tensor upper, "
+      "Tensor? active, Tensor? state, int gradient_steps, float step, int pivots, int exact_steps, bool lazy, bool clamped) "
       "-> (Tensor, Tensor, Tensor, Tensor, int, int)");
   library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "

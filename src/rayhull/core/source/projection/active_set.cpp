@@ -1,8 +1,9 @@
 #include "active_set.hpp"
 
 #include <memory>
+#include <optional>
 
-#include "sample.hpp"
+#include "forest.hpp"
 
 namespace rayhull {
 namespace {
@@ -47,8 +48,12 @@ bool needs_gradients(const Sample& s, const Effort& effort) {
   return bounded || 2 * s.m > s.count();
 }
 
-int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, int64_t& steps) {
+int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, std::optional<Forest>& forest, int64_t& steps) {
   steps = 0;
+  if (forest) {
+    const int64_t status = forest->solve(s, effort.exact_steps, steps);
+    if (status != UNSOLVED) return status;
+  }
   if (needs_gradients(s, effort)) {
     guess_by_gradients(s, effort.step > 0.0 ? effort.step : safe_step(s.rows), effort.gradient_steps, work);
     steps = effort.gradient_steps;
@@ -68,7 +73,10 @@ class Blocks {
  public:
   explicit Blocks(const Problem& p)
       : p_(p), count_(p.rows.count), d_(p.rows.d), y_(d_), x_(d_), no_lower_(d_, -INFINITY), no_upper_(d_, INFINITY),
-        active_(new bool[count_ + 1]), state_(d_), work_(count_, d_), rows_of_(p.rows, p.rows_stride) {}
+        active_(new bool[count_ + 1]), state_(d_), work_(count_, d_), rows_of_(p.rows, p.rows_stride) {
+    if (p.rows.roots != nullptr) forest_.emplace(p.rows);
+  }
+
 
   // Returns the status.
   int64_t solve(int64_t n, const Effort& effort, double* multipliers, double& residual, int64_t& steps, bool& blurred) {
@@ -79,7 +87,7 @@ class Blocks {
                         multipliers, x_.data()};
     Sample s = stated;
     if (effort.clamped) s.lower = no_lower_.data(), s.upper = no_upper_.data();
-    int64_t status = solve_sample(s, effort, work_, steps);
+    int64_t status = solve_sample(s, effort, work_, forest_, steps);
     for (int64_t j = 0; j < d_; j++) x_[j] = stated.clip(x_[j], j);
     residual = kkt_residual(stated, work_);
     p_.places.write(n, x_.data());
@@ -101,6 +109,7 @@ class Blocks {
   std::vector<int8_t> state_;
   Workspace work_;
   RowsOfSamples rows_of_;
+  std::optional<Forest> forest_;
 };
 
 }  // namespace

@@ -12,10 +12,11 @@ constexpr double DEPENDENT = 1e150;  // its pivot, so that its multiplier is 0
 }  // namespace
 
 Cholesky::Cholesky(int64_t count, int64_t d)
-    : order_(std::max<int64_t>(count, 1)), d_(d), L_(order_ * order_), buffer_(d), inverse_(order_), chosen_(order_),
+    : order_(std::max<int64_t>(count, 1)), d_(d), buffer_(d), inverse_(order_), chosen_(order_),
       first_(order_), touched_(d) {}
 
 int64_t Cholesky::factor(const Rows& rows, const bool* active, const int8_t* state) {
+  if (L_ == nullptr) L_.reset(new double[order_ * order_]);
   choose(rows, active, state);
   gram(rows, state);
   return factorise();

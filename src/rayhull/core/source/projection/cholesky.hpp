@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "rows.hpp"
@@ -52,7 +53,8 @@ class Cholesky {
   bool finish_row(int64_t i);
 
   int64_t order_, d_, k_ = 0;
-  std::vector<double> L_, gathered_, buffer_, inverse_;
+  std::unique_ptr<double[]> L_;  // (order, order), made by the first factor: nothing beyond the rows it has is touched
+  std::vector<double> gathered_, buffer_, inverse_;
   std::vector<int64_t> chosen_, first_, touched_;
 };
 

@@ -4,52 +4,24 @@
 // those whose multiplier would turn negative: always at the nearest point of a larger subset, so it ends, and with a row
 // that cannot be met it proves the set empty. Bounds never enter the factor: a fixed coordinate is left out of
 // H = G_W D G_W^T, which costs a rank-one change.
-#include <limits>
-
-#include "sample.hpp"
+#include "violated_first.hpp"
 
 namespace rayhull {
 namespace {
 
 constexpr double FLAT = 1e-13;     // a direction this short (squared, unit rows) is none: the row depends on the active ones
 constexpr double STEADY = 1e-12;   // a multiplier that changes no faster than this does not block
-constexpr double SLACK = 8 * ULP;  // a row counts as violated beyond this, relative to its terms
-constexpr int ROUNDS = 12;         // fresh factorisations; the first nearly always is enough
-constexpr double INFINITE = std::numeric_limits<double>::infinity();
-
-enum class Met { YES, IMPOSSIBLE, REFACTOR };
 
 // A violated constraint: a row, or a bound of a coordinate, with the sign of its normal.
 struct Violated {
   int64_t row = -1, coordinate = -1;
   double sign = 1.0, gap = 0.0;
-
-  bool exists() const { return row >= 0 || coordinate >= 0; }
 };
 
 class Method {
  public:
   Method(const Sample& sample, Workspace& work) : s(sample), work_(work), factor_(work.factor) {}
 
-  int64_t run(int64_t most, int64_t& steps) {
-    for (int round = 0; round < ROUNDS; round++) {
-      steps += settle();
-      int64_t added = 0;
-      for (Violated worst; steps < most && (worst = most_violated()).exists();) {
-        added++;
-        const Met met = meet(worst, most, steps);
-        if (met == Met::YES) continue;
-        if (met == Met::IMPOSSIBLE && !is_rounding(worst)) return EMPTY;
-        if (met == Met::IMPOSSIBLE && added == 1) return SOLVED;
-        break;  // look again from a freshly computed point
-      }
-      if (added == 0) return SOLVED;
-      if (steps >= most) break;
-    }
-    return UNSOLVED;
-  }
-
- private:
   // Drops what has a multiplier of the wrong sign until none is left: the nearest point of a subset of the rows.
   int64_t settle() {
     int64_t rounds = 0, dropped;
@@ -70,8 +42,8 @@ class Method {
     return rounds;
   }
 
-  Violated most_violated() const {
-    Violated worst;
+  // The most violated one.
+  bool find(Violated& worst) const {
     double most = 0.0;
     for (int64_t j = 0; j < s.d(); j++) {
       if (s.state[j] != 0) continue;
@@ -88,7 +60,7 @@ class Method {
       most = over;
       worst = {i, -1, value < 0.0 ? -1.0 : 1.0, over};
     }
-    return worst;
+    return most > 0.0;
   }
 
   // Is a violation that cannot be removed no more than the rounding of the numbers involved?
@@ -117,6 +89,7 @@ class Method {
     return Met::REFACTOR;
   }
 
+ private:
   // direction = n - G_W^T r with r = H^-1 G_W D n: x moves by -t direction where free, multipliers of bounds where fixed.
   // Returns its squared length over the free coordinates.
   double find_direction(const Violated& p) {
@@ -202,7 +175,8 @@ class Method {
 }  // namespace
 
 int64_t dual_active_set(const Sample& sample, int64_t most, Workspace& work, int64_t& steps) {
-  return Method(sample, work).run(most, steps);
+  Method method(sample, work);
+  return add_violated<Violated>(method, most, steps);
 }
 
 }  // namespace rayhull

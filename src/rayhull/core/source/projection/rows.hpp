@@ -14,6 +14,8 @@ struct Rows {
   const int64_t* begin;      // (count + 1); not used where rows are dense
   const double* products;    // (count, count) every row · row, or null
   const double* lengths;     // (count) 1-norms
+  const double* roots;       // (d) where every row is a difference of two coordinates over their roots; else null
+  const int32_t* sweep;      // (count) with `roots`: the rows in the order in which they are tried
 
   bool is_dense() const { return columns == nullptr; }
 
