@@ -7,7 +7,7 @@ six seeds train at once (stacked weights: the same arithmetic, less overhead). F
 median validation loss is taken; what is reported is the test loss of its six seeds. Small data sets are split six
 times, with three seeds: then each split has its own rate, and what is reported is the median over splits of these.
 Every finished pair of problem and way is written to benchmarks/results/learning.json, so that a run that was stopped
-goes on where it was.
+goes on where it was; more seeds, too, are added to those that are there.
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ PROBLEMS = (*MADE, *REAL)
 PAGE = RESULTS / "learning.json"
 
 
-def measure_splits(name: str, method: str) -> dict[str, Any]:
-    """One row of the table: the median over the splits of a data set; gaps are shares of each split's optimum."""
-    rows = []
+def measure_splits(name: str, method: str, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One row of the table: the median over the splits of a data set; gaps are shares of each split's optimum.
+
+    Seeds that the row has had before, at today's rates, are not trained again.
+    """
+    rows, known = [], [] if name in SPLITS else known_runs(before)
+    seeds = [seed for seed in seeds_of(name) if seed not in {run["seed"] for run in known}]
     for split in range(SPLITS.get(name, 1)):
         problem = make(name, split)
-        rows.append(measure(problem, method, problem.steps, seeds_of(name)))
+        rows.append(measure(problem, method, problem.steps, seeds, known))
         if "left out" in rows[0]:
             return rows[0]
     return rows[0] if len(rows) == 1 else _together(rows)
@@ -61,6 +65,12 @@ def _together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def seeds_of(name: str) -> tuple[int, ...]:
     return SEEDS_OF_A_SPLIT if name in SPLITS else SEEDS
+
+
+def known_runs(row: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The runs of a row that serve today: all of them, if they were at today's rates."""
+    runs = (row or {}).get("runs", [])
+    return runs if {run["rate"] for run in runs} == set(RATES) else []
 
 
 def is_done(name: str, row: dict[str, Any] | None) -> bool:
@@ -101,9 +111,10 @@ def main() -> None:
         return
     for name in chosen.problems:
         for method in chosen.methods:
-            if not chosen.again and is_done(name, load()["results"].get(name, {}).get(method)):
+            before = None if chosen.again else load()["results"].get(name, {}).get(method)
+            if is_done(name, before):
                 continue
-            row = measure_splits(name, method)
+            row = measure_splits(name, method, before)
             found = load()
             found["results"].setdefault(name, {})[method] = row
             store(found)

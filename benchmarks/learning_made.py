@@ -1,4 +1,4 @@
-"""Thirteen made problems of the learning benchmark.
+"""Fifteen made problems of the learning benchmark.
 
 Smooth functions of eight features give points of the set; training and validation targets carry noise, the test loss
 is to the clean ones. Problems with an objective instead of targets report the gap to the optimum.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.special
 import scipy.stats
 import torch
 from torch import Tensor
@@ -113,6 +114,26 @@ def cdf() -> Problem:
         data[part] = F if part == "test" else (F[:, None, :] >= draws[:, :, None]).mean(1)
     P = rh.monotone(100) & rh.box(0, 1)
     return Problem(P, {k: tensor(v) for k, v in X.items()}, {k: tensor(v) for k, v in data.items()}, squared)
+
+
+def _cleaned(P: rh.Polyhedron, parts: Callable[[Array, Array], Array]) -> Problem:
+    """Noisy curves of 50 points in, the clean curves out: sums of four parts at random places, between -1 and 1."""
+    rng, t = np.random.default_rng(0), np.linspace(0, 1, 50)
+    inputs, data = {}, {}
+    for part, n in SIZES.items():
+        places, weights = rng.uniform(size=(n, 4, 1)), rng.uniform(size=(n, 4, 1))
+        curve = (weights * parts(t, places)).sum(1)
+        curve = 2 * curve / np.abs(curve).max(1, keepdims=True) - 1
+        inputs[part], data[part] = tensor(curve + NOISE * rng.standard_normal(curve.shape)), tensor(curve)
+    return Problem(P, inputs, data, squared)
+
+
+def noisy_monotone() -> Problem:
+    return _cleaned(rh.monotone(50), lambda t, place: scipy.special.expit(20 * (t - place)))
+
+
+def noisy_convex() -> Problem:
+    return _cleaned(rh.convex(50), lambda t, place: np.abs(t - place))
 
 
 def isotonic_image() -> Problem:
@@ -229,6 +250,8 @@ MADE: dict[str, Callable[[], Problem]] = {
     "convex, Lipschitz": convex_lipschitz,
     "monotone, concave": monotone_concave,
     "distribution function": cdf,
+    "noisy monotone": noisy_monotone,
+    "noisy convex": noisy_convex,
     "isotonic image": isotonic_image,
     "polytope": polytope,
     "portfolio": portfolio,

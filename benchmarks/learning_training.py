@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,8 +141,10 @@ def best(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def measure(problem: Problem, method: str, steps: int, seeds: Sequence[int]) -> dict[str, Any]:
-    """One row of the table."""
+def measure(
+    problem: Problem, method: str, steps: int, seeds: Sequence[int], known: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """One row of the table; ``known`` are runs of other seeds that were measured before."""
     begun = time.process_time()
     try:
         with warnings.catch_warnings():
@@ -156,7 +158,7 @@ def measure(problem: Problem, method: str, steps: int, seeds: Sequence[int]) -> 
     begun = time.process_time()
     stack = train(problem, head, steps, seeds)
     seconds = time.process_time() - begun
-    runs = judge(problem, head, stack)
+    runs = [*(Run(**run) for run in known), *judge(problem, head, stack)]
     chosen = best(runs)
     losses = [run.test for run in chosen]
     epoch = seconds / steps * len(problem.inputs["train"]) / BATCH / len(stack.each)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import rayhull as rh
+from rayhull.sets import interior
+from rayhull.sets.barrier import Filled
 from rayhull.sets.interior import base_point, centre, scale_from
 from tests.zoo import ZOO
 
@@ -46,3 +48,33 @@ def test_the_scale_comes_from_the_targets() -> None:
         scale_from(np.array([np.nan]))
     with pytest.raises(ValueError, match="positive"):
         base_point(rh.convex(5), 0.0)
+
+
+def dense_and_bounds(*, equalities: int, limit: float) -> rh.Polyhedron:
+    rng = np.random.default_rng(0)
+    rows, equal = rng.standard_normal((100, 250)) / 15, rng.standard_normal((equalities, 250))
+    lower, upper = -rng.uniform(0.5, 1, 250), rng.uniform(0.5, 1, 250)
+    sides = {"A_eq": equal, "b_eq": np.zeros(equalities)} if equalities else {}
+    return rh.Polyhedron(rows, np.full(100, limit), lower=lower, upper=upper, **sides)
+
+
+@pytest.mark.parametrize("equalities", [0, 20])
+@pytest.mark.parametrize("limit", [1.0, -0.1])  # the middle between the bounds is inside, or is not
+def test_dense_rows_and_sparse_rows_have_the_same_centre(
+    equalities: int, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = centre(dense_and_bounds(equalities=equalities, limit=limit)).point
+    P = dense_and_bounds(equalities=equalities, limit=limit)
+    assert Filled.of(P.rows.matrix) is not None
+    monkeypatch.setattr(Filled, "of", lambda A: None)
+    monkeypatch.setattr(interior, "_at_hand", lambda P: None)
+    assert np.abs(found - centre(P).point).max() < 1e-6
+    assert bool(P.contains(found))
+
+
+def test_a_large_set_with_slack_between_its_bounds_needs_no_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interior, "deepest", lambda *given: pytest.fail("a linear program was solved"))
+    P = dense_and_bounds(equalities=20, limit=1.0)
+    point = centre(P).point
+    assert not centre(P).implicit.any()
+    assert (P.rows.rhs - P.rows.matrix @ point > 0.01).all()

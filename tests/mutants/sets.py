@@ -140,7 +140,7 @@ MUTANTS = [
         "a contradiction names too few rows",
     ),
     Mutant(
-        "sets/interior.py",
+        "sets/barrier.py",
         "        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)",
         "        after = x + 0 * step",
         (
@@ -148,6 +148,13 @@ MUTANTS = [
             "test_pins.py::test_the_centre_is_where_the_slacks_balance",
         ),
         "the centre stays where the linear program left it",
+    ),
+    Mutant(
+        "sets/barrier.py",
+        "self.squares * inverse[self.bounds] ** 2, n)",
+        "self.squares * inverse[self.bounds], n)",
+        ("test_interior.py::test_dense_rows_and_sparse_rows_have_the_same_centre",),
+        "bounds beside dense rows bend the barrier too little",
     ),
     Mutant(
         "sets/linear_programs.py",

@@ -66,7 +66,7 @@ class Trial:
     points: Tensor  # the nearest points of those
     noisy: Tensor
     nearest: float
-    sides: Sides = NONE  # of each point, where the set follows the sample
+    sides: Sides = NONE  # of the noisy and then the free points, where the set follows the sample
 
     @classmethod
     def of(cls, P: Polyhedron, base: Array, matrix: Array) -> Trial:
@@ -91,10 +91,13 @@ class Trial:
         points = _nearest(P, free, sides)
         size = _rms(points - base)
         noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
-        return cls(free, points, noisy, _rms(_nearest(P, noisy, sides) - points), sides)
+        twice = Sides(**{name: torch.cat([getattr(sides, name)] * 2) for name in sides.given})
+        return cls(free, points, noisy, _rms(_nearest(P, noisy, sides) - points), twice)
 
     def judge(self, into: Map) -> Figures:
-        return Figures(self.amplification(into), self.left(into))
+        """Both figures, from one call of the map: its rows are read once."""
+        noisy, free = into(torch.cat([self.noisy, self.free])).chunk(2)
+        return Figures(self.amplification(lambda _: noisy), self.left(lambda _: free))
 
     def amplification(self, into: Map) -> float:
         """The error of a map over that of the nearest point; 1 is as good."""

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr, splu
+from scipy.sparse.linalg import lsqr
 
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
 from rayhull.exact.numbers import Array, primitive
+from rayhull.sets.barrier import LARGE, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
 from rayhull.sets.rows import Label, Names, Rows
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
-NEWTON_STEPS = 50
-LARGE, HUGE, FILLED = 100_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
+DEEP = 1e-6  # slack of unit rows that is no rounding, relative to 1 + max|x|
 NEARER = (1.0, 0.1, 0.01)  # shares of the scale by which the nearest point to 0 is approached from inside
 STEPS = 40  # of a random chain, and one more for each coordinate up to 100
 REACH = 10.0  # unbounded directions are followed this many times the set's own size
@@ -144,12 +144,23 @@ def _from_blocks(P: Polyhedron) -> Centre:
 
 
 def _centre_of_block(P: Polyhedron) -> Centre:
-    start = _relative_interior(P)
+    start = _at_hand(P) or _relative_interior(P)
     A, b = loose_rows(P, start.implicit)
     E, e = affine_hull(P, start.implicit)
     size = max(1.0, float(np.abs(start.point).max()))
     point = newton(A, b, E, e, start.point, 1 / size**2) if len(b) else start.point
     return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
+
+
+def _at_hand(P: Polyhedron) -> Centre | None:
+    """The middle between the bounds, for a large set with slack in every row there; it spares seconds of an LP."""
+    if P.rows.matrix.nnz < LARGE or not np.isfinite([P.lower_bounds, P.upper_bounds]).all():
+        return None
+    none, (A, b, norms) = np.zeros(len(P.rows), bool), P.rows.unit
+    middle = (P.lower_bounds + P.upper_bounds) / 2
+    point = onto_equalities(*affine_hull(P, none), middle[None, :])[0]
+    inside = (b - A @ point > DEEP * (1 + np.abs(point).max())).all() and norms.all()
+    return Centre(point, none) if inside else None
 
 
 def _relative_interior(P: Polyhedron) -> Centre:
@@ -183,63 +194,6 @@ def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     matrix, rhs = P.rows.scaled
     loose = np.flatnonzero(~implicit)
     return sp.csr_array(matrix[loose]), rhs[loose]
-
-
-def newton(
-    A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array, ridge: float, towards: Array | float = 0.0
-) -> Array:
-    """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside."""
-    filled = _filled(A)
-    for _ in range(NEWTON_STEPS):
-        slack = b - A @ x
-        weighted = sp.csr_array(sp.diags_array(1 / slack) @ A) if filled is None else filled / slack[:, None]
-        pull = ridge * (x - towards)
-        step = _newton_step(weighted, ridge, pull, E, e - E @ x)
-        worst = float((weighted @ step).max(initial=0.0))
-        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)
-        if not (b - A @ after > 0).all():  # as deep as floats resolve
-            break
-        decrement = -float((weighted @ step).sum() + pull @ step)
-        x = after
-        if decrement < 1e-10:
-            break
-    return np.asarray(x)
-
-
-def _filled(A: sp.csr_array) -> Array | None:
-    """A as a dense matrix where it is large and mostly filled: sparse products then cost a hundred times as much."""
-    size = A.shape[0] * A.shape[1]
-    return A.toarray() if LARGE < size < HUGE and A.nnz > FILLED * size else None
-
-
-def _newton_step(W: sp.csr_array | Array, ridge: float, pull: Array, E: sp.csr_array, residual: Array) -> Array:
-    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W: rows over their slacks."""
-    gradient = -(W.T @ np.ones(W.shape[0]) + pull)
-    try:
-        if isinstance(W, np.ndarray) and not E.shape[0]:
-            return np.asarray(scipy.linalg.solve(W.T @ W + ridge * np.eye(len(pull)), gradient, assume_a="pos"))
-        return _kkt_step(sp.csr_array(W.T @ W) + ridge * sp.eye_array(len(pull)), E, gradient, residual)
-    except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
-        dense = W if isinstance(W, np.ndarray) else W.toarray()
-        return _least_squares_step(dense, ridge, pull, E.toarray(), residual)
-
-
-def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:
-    basis = scipy.linalg.null_space(E) if len(E) else np.eye(W.shape[1])
-    start = np.linalg.lstsq(E, residual, rcond=None)[0] if len(E) else np.zeros(W.shape[1])
-    system = np.concatenate([W @ basis, np.sqrt(ridge) * basis])
-    target = -np.concatenate([1 + W @ start, np.sqrt(ridge) * start + pull / np.sqrt(ridge)])
-    return np.asarray(start + basis @ np.linalg.lstsq(system, target, rcond=None)[0])
-
-
-def _kkt_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
-    """The Newton step inside {E step = residual}; a touch of regularisation allows dependent equalities."""
-    d, k = len(gradient), E.shape[0]
-    if not k:
-        return np.asarray(splu(sp.csc_array(hessian)).solve(gradient))
-    touch = 1e-12 * float(abs(hessian).max())
-    system = sp.block_array([[hessian, E.T], [E, -sp.eye_array(k) / max(1.0, 1 / touch)]], format="csc")
-    return np.asarray(splu(sp.csc_array(system)).solve(np.concatenate([gradient, residual]))[:d])
 
 
 # -- the base point --------------------------------------------------------------------------------------------------

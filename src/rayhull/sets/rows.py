@@ -171,9 +171,11 @@ class Rows:
 
 def scale_exponents(matrix: sp.csr_array) -> Array:
     """k (m,) such that the absolute sum of each row, divided by 2^k, is in (1/2, 1]; 0 for a row of zeros."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    counts = np.diff(matrix.indptr)
+    rows, some = np.repeat(np.arange(matrix.shape[0]), counts), np.flatnonzero(counts)
     top = np.full(matrix.shape[0], -1100)
-    np.maximum.at(top, rows, np.frexp(matrix.data)[1])
+    if len(some):  # ten times as fast as np.maximum.at
+        top[some] = np.maximum.reduceat(np.frexp(matrix.data)[1], matrix.indptr[some])
     sums = np.bincount(rows, np.ldexp(np.abs(matrix.data), -top[rows]), matrix.shape[0])
     found = top + np.frexp(np.nextafter(sums, 0.0))[1]
     return np.where(sums > 0, found, 0)

@@ -1,0 +1,125 @@
+r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense, or dense beside bounds.
+
+.. math:: \min_x\; -\sum_i \log(b_i - a_i·x) + \frac{ρ}{2} |x - p|^2 \quad\text{on}\quad \{E x = e\}
+
+A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
+many and mostly filled are multiplied as a dense matrix, a hundred times faster; bounds beside them only touch H's
+diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from rayhull.exact.numbers import Array
+
+STEPS = 50
+CLOSE = 1e-10  # Newton decrement at which the steps end
+LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
+
+
+def newton(
+    A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, x: Array, ridge: float, towards: Array | float = 0.0
+) -> Array:
+    """The minimiser of -sum log(b - A x) + ridge |x - towards|² / 2 on {E x = e}, from a point inside.
+
+    Examples:
+        >>> import numpy as np, scipy.sparse as sp
+        >>> from rayhull.sets.barrier import newton
+        >>> A, none = sp.csr_array([[1.0, 0], [-1, 0], [0, 1], [0, -1]]), sp.csr_array((0, 2))
+        >>> newton(A, np.array([4.0, 0, 2, 2]), none, np.zeros(0), np.array([1.0, 1]), 0.0).round(6) + 0.0
+        array([2., 0.])
+    """
+    filled = Filled.of(A)
+    for _ in range(STEPS):
+        inverse = 1 / (b - A @ x)
+        pull = ridge * (x - towards)
+        step = _newton_step(A, filled, inverse, ridge, pull, E, e - E @ x)
+        rates = (A @ step) * inverse
+        worst = float(rates.max(initial=0.0))
+        after = x + step * (1.0 if worst < 0.5 else 0.5 / worst)
+        if not (b - A @ after > 0).all():  # as deep as floats resolve
+            break
+        x = after
+        if -float(rates.sum() + pull @ step) < CLOSE:
+            break
+    return np.asarray(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """Rows with several entries as a dense matrix, and rows with one entry, bounds, by their places."""
+
+    dense: Array  # (k, n)
+    rows: Array  # (k,) their numbers
+    bounds: Array  # (j,) numbers of the others
+    columns: Array  # (j,)
+    squares: Array  # (j,) of their entries
+
+    @classmethod
+    def of(cls, A: sp.csr_array) -> Filled | None:
+        """The rows in this form where those with several entries are large and mostly filled; else None."""
+        counts = np.diff(A.indptr)
+        rows, bounds = np.flatnonzero(counts > 1), np.flatnonzero(counts == 1)
+        size = len(rows) * A.shape[1]
+        if not LARGE < size < HUGE or counts[rows].sum() <= FILLED * size:
+            return None
+        entries = A.indptr[bounds]
+        return cls(A[rows].toarray(), rows, bounds, A.indices[entries], A.data[entries] ** 2)
+
+    def hessian(self, inverse: Array) -> Array:
+        """WᵀW for the rows over their slacks. Shape: 1 / slack (m,) → (n, n)"""
+        weighted = self.dense * inverse[self.rows, None]
+        found = weighted.T @ weighted
+        n = len(found)
+        found.flat[:: n + 1] += np.bincount(self.columns, self.squares * inverse[self.bounds] ** 2, n)
+        return np.asarray(found)
+
+
+def _newton_step(
+    A: sp.csr_array, filled: Filled | None, inverse: Array, ridge: float, pull: Array, E: sp.csr_array, residual: Array
+) -> Array:
+    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W = A / slack."""
+    gradient = -(A.T @ inverse + pull)
+    weighted = sp.csr_array(sp.diags_array(inverse) @ A)
+    try:
+        if filled is None:
+            hessian = sp.csr_array(weighted.T @ weighted) + ridge * sp.eye_array(len(pull))
+            return _sparse_step(hessian, E, gradient, residual)
+        return _dense_step(filled.hessian(inverse) + ridge * np.eye(len(pull)), E.toarray(), gradient, residual)
+    except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
+        return _least_squares_step(weighted.toarray(), ridge, pull, E.toarray(), residual)
+
+
+def _sparse_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
+    """The Newton step inside {E step = residual}; a touch of regularisation allows dependent equalities."""
+    d, k = len(gradient), E.shape[0]
+    if not k:
+        return np.asarray(splu(sp.csc_array(hessian)).solve(gradient))
+    touch = 1e-12 * float(abs(hessian).max())
+    system = sp.block_array([[hessian, E.T], [E, -sp.eye_array(k) / max(1.0, 1 / touch)]], format="csc")
+    return np.asarray(splu(sp.csc_array(system)).solve(np.concatenate([gradient, residual]))[:d])
+
+
+def _dense_step(hessian: Array, E: Array, gradient: Array, residual: Array) -> Array:
+    """The same by Cholesky factors of H and of E H⁻¹ Eᵀ; dependent equalities are for the least squares."""
+    factor = scipy.linalg.cho_factor(hessian)
+    free = scipy.linalg.cho_solve(factor, gradient)
+    if not len(E):
+        return np.asarray(free)
+    moved = scipy.linalg.cho_solve(factor, E.T)  # H⁻¹ Eᵀ
+    multipliers = scipy.linalg.solve(E @ moved, E @ free - residual, assume_a="pos")
+    return np.asarray(free - moved @ multipliers)
+
+
+def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:
+    basis = scipy.linalg.null_space(E) if len(E) else np.eye(W.shape[1])
+    start = np.linalg.lstsq(E, residual, rcond=None)[0] if len(E) else np.zeros(W.shape[1])
+    system = np.concatenate([W @ basis, np.sqrt(ridge) * basis])
+    target = -np.concatenate([1 + W @ start, np.sqrt(ridge) * start + pull / np.sqrt(ridge)])
+    return np.asarray(start + basis @ np.linalg.lstsq(system, target, rcond=None)[0])
