@@ -38,6 +38,8 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+STRIP = 64  # rows that are transposed at a time: columns of a large matrix are far apart in memory
+
 
 @dataclass(frozen=True, eq=False)
 class SlackForm:
@@ -105,6 +107,9 @@ def sum_of_edges(weights: Array, edges: Array, scales: Array) -> tuple[Array, in
     if not weights.any():
         return np.zeros((len(weights), edges.shape[1]), np.int64), 1
     scale = math.lcm(*scales.tolist())
+    used = np.asarray(weights.any(axis=0))
+    if 2 * used.sum() < len(used):  # a product looks through both of its factors
+        weights, edges, scales = weights[:, used], edges[used], scales[used]
     if scale > 1:
         edges = times(edges, narrow(np.array([[scale // s] for s in scales.tolist()], dtype=object)))
     return product(weights, edges), scale
@@ -122,8 +127,8 @@ def slack_form(P: Polyhedron) -> SlackForm:
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
     back, scales = inverse(chosen[:, columns])
     edges = np.zeros(chosen.shape, dtype=back.dtype)
-    edges[:, columns] = back.T
-    np.negative(edges, out=edges)
+    for start in range(0, len(edges), STRIP):
+        edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
     lines, rest = _lines(chosen, pivots, edges, scales), others(rows, len(both))
     if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")

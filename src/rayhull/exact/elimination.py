@@ -10,6 +10,7 @@ import numpy as np
 from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, product
 
 MOST_DIGITS = 20  # of a continued fraction
+SMALL = 4096  # entries up to which all rows are eliminated at once
 FEW = 3  # times the width: so many rows are looked at first, since they most often span all
 DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense
 
@@ -22,12 +23,13 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0.
     """
     m, width = matrix.shape
-    if m > FEW * width > 0:
+    if m > FEW * width > 0 and m * width > SMALL:
         found = independent_rows(matrix[: FEW * width])
         if len(found[0]) == width:
             return found
-    if _is_echelon(matrix):  # as it stands: chains, tiles
-        return np.arange(m), _last_entries(matrix)
+    columns = _echelon_columns(matrix)
+    if columns is not None:  # as it stands: chains, tiles
+        return np.arange(m), columns
     best, proved, bits = (np.zeros(0, np.int64), np.zeros(0, np.int64)), 0.0, None
     for prime in _primes():
         found = _eliminate(matrix, prime)
@@ -41,18 +43,15 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
     return best
 
 
-def _is_echelon(matrix: Array) -> bool:
-    """Whether the last entries of the rows that are not zero stand in columns of their own."""
+def _echelon_columns(matrix: Array) -> Array | None:
+    """The column of each row's last entry that is not zero, if there is one in each and no two rows share it."""
     m, width = matrix.shape
-    return m <= width and bool(matrix.any(axis=1).all()) and len(np.unique(_last_entries(matrix))) == m
-
-
-def _last_entries(matrix: Array) -> Array:
-    """The column of each row's last entry that is not zero."""
-    if not matrix.size:
-        return np.zeros(0, np.int64)
-    columns: Array = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] != 0, axis=1)
-    return columns
+    if m > width or not matrix.size:
+        return None if m else np.zeros(0, np.int64)
+    filled = matrix != 0
+    columns: Array = width - 1 - np.argmax(filled[:, ::-1], axis=1)
+    is_echelon = len(np.unique(columns)) == m and filled[np.arange(m), columns].all()
+    return columns if is_echelon else None
 
 
 def rank(data: Array, indices: Array, indptr: Array, width: int) -> int:
@@ -76,8 +75,8 @@ def _is_certain(rank: int, proved: float, bits: Array, width: int) -> bool:
 
 
 def _primes() -> Iterator[int]:
-    """The primes below 2^31, downwards: a product of two residues stays below 2^62."""
-    return (n for n in range(2**31 - 1, 2, -2) if _is_prime(n))
+    """The primes below 2^26, downwards: a product of two residues is exact in float64, which is faster than int64."""
+    return (n for n in range(2**26 - 1, 2, -2) if _is_prime(n))
 
 
 def _is_prime(n: int) -> bool:
@@ -100,7 +99,7 @@ def _bits(squares: Array) -> Array:
 
 def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
     """The first rows that are independent modulo the prime, and a pivot column for each."""
-    work = np.asarray(matrix % prime, dtype=np.int64)
+    work = np.asarray(matrix % prime, dtype=np.float64)
     rows: list[int] = []
     columns: list[int] = []
     i = -1
@@ -117,12 +116,18 @@ def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
         below = work[i + 1 :, pivot].nonzero()[0]
         if len(below):
             below += i + 1
-            row = work[i] * pow(int(work[i, pivot]), -1, prime) % prime
+            row = _reduced(work[i] * float(pow(int(work[i, pivot]), -1, prime)), prime)
             some = work[below]
-            work[below] = (some - some[:, pivot, None] * row) % prime
+            work[below] = _reduced(some - some[:, pivot, None] * row, prime)
         rows.append(i)
         columns.append(pivot)
     return np.array(rows, np.int64), np.array(columns, np.int64)
+
+
+def _reduced(values: Array, prime: int) -> Array:
+    """Residues of integers below 2^53, at most half of the prime in size (and a little more, by rounding)."""
+    values -= np.rint(values * (1.0 / prime)) * prime
+    return values
 
 
 def _sparse_rank(data: Array, indices: Array, indptr: Array, prime: int) -> int:
@@ -185,25 +190,22 @@ def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array 
         first, last = starts[i], starts[i + 1] - 1
         if entries[last] < 0:
             np.negative(row, out=row)
-        if first == last:
-            continue
-        before, factors = places[first:last], [-entries[last] * v for v in entries[first:last]]
-        reach[i] = _reach(factors, before, reach, out)
-        if reach[i] >= INT64_SAFE:
+        for e in range(first, last):
+            reach[i] += abs(entries[e]) * reach[places[e]]
+        if reach[i] >= INT64_SAFE and not _is_within_reach(i, places[first:last], entries[first:last], reach, out):
             return None
-        for j, factor in zip(before, factors, strict=True):
-            row += out[j] if factor == 1 else factor * out[j]  # a view: written into out
+        for e in range(first, last):
+            factor, other = -entries[last] * entries[e], out[places[e]]
+            row += other if factor == 1 else factor * other  # a view: written into out
     return out
 
 
-def _reach(factors: list[int], before: list[int], reach: list[int], out: Array) -> int:
-    """A bound on a row that is this combination of the rows before it; where it is too large, looked up."""
-    bound = 1 + sum([abs(f) * reach[j] for f, j in zip(factors, before, strict=True)])
-    if bound >= INT64_SAFE:
-        for j in before:
-            reach[j] = largest(out[j])
-        bound = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
-    return bound
+def _is_within_reach(i: int, before: list[int], factors: list[int], reach: list[int], out: Array) -> bool:
+    """Whether row i, a combination of rows before it, stays below 2^62: their largest entries are looked up."""
+    for j in before:
+        reach[j] = largest(out[j])
+    reach[i] = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+    return reach[i] < INT64_SAFE
 
 
 def rounded_inverse(matrix: Array) -> tuple[Array, Array] | None:
