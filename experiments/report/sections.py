@@ -16,11 +16,12 @@ ORDER = (
     "paper",
     "constrained",
     "projection",
+    "leak",
     "alternating",
     "lagrangian",
     "penalty",
 )
-HARD = ("ttp", "paper", "constrained", "projection")
+HARD = ("ttp", "paper", "constrained", "projection", "leak")
 
 
 def small(study: str, title: str, text: str, groups: Sequence[Group]) -> Section:

@@ -160,7 +160,7 @@ SOFT = ("alternating", "lagrangian", "penalty")
 BEST: dict[str, dict[str, Any]] = {
     "paper": {"epochs": 120, "learning_rate": 1e-3},  # the upper end of the paper's own range of rates
     "optimum": {"epochs": 1},
-    **dict.fromkeys(("constrained", "projection", "ttp", "unconstrained", *SOFT), OURS),
+    **dict.fromkeys(("constrained", "projection", "leak", "ttp", "unconstrained", *SOFT), OURS),
 }
 
 
