@@ -97,8 +97,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/places.hpp",
-        "sample[places[j]] = static_cast<Number>(z[j] / factor[j]);",
-        "sample[places[j]] = static_cast<Number>(z[j] * factor[j]);",
+        "    return mirrored ? value * factor : value / factor;",
+        "    return value * factor;",
         (
             "test_projection.py::test_weights_change_the_metric_and_nothing_else",
             "test_core_operators.py::test_blocks_are_read_from_and_written_to_their_places_at_their_scale",

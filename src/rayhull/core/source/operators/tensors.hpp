@@ -93,7 +93,7 @@ struct PlaceTensors {
     STD_TORCH_CHECK(!scale_ || scale.numel() == index.numel(), "rayhull: one scale for each coordinate of a block");
     check_indices(index, x.size(1));
     places = {x.size(1), index.size(0), index.size(1), read<int32_t>(index), scale_ ? read<double>(scale) : nullptr,
-              scale_ && is_mirrored(), x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), is_whole()};
+              scale_ && is_mirrored(), x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), run()};
   }
 
   int64_t samples() const { return x.size(0); }
@@ -107,11 +107,15 @@ struct PlaceTensors {
     return mirrored;
   }
 
-  bool is_whole() const {
-    bool whole = index.numel() == x.size(1);
+  // The length of the first run, if the whole index is made of such.
+  int64_t run() const {
+    const int64_t count = index.numel(), size = index.size(1);
     const int32_t* at = read<int32_t>(index);
-    for (int64_t j = 0; j < index.numel(); j++) whole &= at[j] == j;
-    return whole && index.size(0) == 1;
+    int64_t length = 1;
+    while (length < size && at[length] == at[length - 1] + 1) length++;
+    bool fits = size % length == 0;
+    for (int64_t j = 1; j < count && fits; j++) fits = j % length == 0 || at[j] == at[j - 1] + 1;
+    return fits ? length : 1;
   }
 };
 

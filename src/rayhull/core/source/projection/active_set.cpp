@@ -50,10 +50,7 @@ bool needs_gradients(const Sample& s, const Effort& effort) {
 
 int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, std::optional<Forest>& forest, int64_t& steps) {
   steps = 0;
-  if (forest) {
-    const int64_t status = forest->solve(s, effort.exact_steps, steps);
-    if (status != UNSOLVED) return status;
-  }
+  if (forest) return forest->solve(s, effort.exact_steps, steps);
   if (needs_gradients(s, effort)) {
     guess_by_gradients(s, effort.step > 0.0 ? effort.step : safe_step(s.rows), effort.gradient_steps, work);
     steps = effort.gradient_steps;

@@ -7,6 +7,7 @@
 namespace rayhull {
 
 using Lanes = double __attribute__((vector_size(32)));
+using Singles = float __attribute__((vector_size(16)));
 using Mask = int64_t __attribute__((vector_size(32)));  // all bits of a lane, or none
 
 constexpr int64_t WIDTH = 4;
@@ -19,6 +20,15 @@ RAYHULL_LANES Lanes load(const double* from) {
   return v;
 }
 RAYHULL_LANES void store(double* to, Lanes v) { std::memcpy(to, &v, sizeof v); }
+RAYHULL_LANES Lanes load(const float* from) {
+  Singles v;
+  std::memcpy(&v, from, sizeof v);
+  return __builtin_convertvector(v, Lanes);
+}
+RAYHULL_LANES void store(float* to, Lanes v) {
+  const Singles singles = __builtin_convertvector(v, Singles);
+  std::memcpy(to, &singles, sizeof singles);
+}
 RAYHULL_LANES Lanes clip(Lanes v, Lanes low, Lanes high) {
   const Lanes u = v < low ? low : v;
   return high < u ? high : u;

@@ -2,7 +2,10 @@
 // and write there, so that no copy of the samples is made.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "lanes.hpp"
 
 namespace rayhull {
 
@@ -14,7 +17,7 @@ struct Places {
   const void* from;            // (n, width)
   void* to;                    // (n, width)
   bool single;                 // float instead of double
-  bool whole;                  // one block with all coordinates in their order
+  int64_t run;                 // a block is made of runs of so many neighbours in the sample: a tile's rows, or all
 
   // Block s % count of sample s / count, as doubles.
   void read(int64_t s, double* v) const {
@@ -25,32 +28,45 @@ struct Places {
   }
 
  private:
+  const double* factors(int64_t s) const { return scale == nullptr ? nullptr : scale + s % count * size; }
+
   template <class Number>
   void read_as(const Number* samples, int64_t s, double* v) const {
     const Number* sample = samples + s / count * width;
     const int32_t* places = index + s % count * size;
-    const double* factor = scale + s % count * size;
-    if (scale != nullptr)
-      for (int64_t j = 0; j < size; j++) v[j] = factor[j] * sample[places[j]];
-    else if (whole)
-      for (int64_t j = 0; j < size; j++) v[j] = sample[j];
-    else
-      for (int64_t j = 0; j < size; j++) v[j] = sample[places[j]];
+    const double* factor = factors(s);
+    for (int64_t j = 0; j < size; j += run) {
+      const Number* from = sample + places[j];
+      along_run([&](int64_t e) { store(v + j + e, factor ? load(factor + j + e) * load(from + e) : load(from + e)); },
+                [&](int64_t e) { v[j + e] = factor ? factor[j + e] * from[e] : from[e]; });
+    }
   }
 
   template <class Number>
   void write_as(Number* samples, int64_t s, const double* z) const {
     Number* sample = samples + s / count * width;
     const int32_t* places = index + s % count * size;
-    const double* factor = scale + s % count * size;
-    if (scale != nullptr && mirrored)  // 1 or -1: a product is the quotient, and cheaper
-      for (int64_t j = 0; j < size; j++) sample[places[j]] = static_cast<Number>(z[j] * factor[j]);
-    else if (scale != nullptr)
-      for (int64_t j = 0; j < size; j++) sample[places[j]] = static_cast<Number>(z[j] / factor[j]);
-    else if (whole)
-      for (int64_t j = 0; j < size; j++) sample[j] = static_cast<Number>(z[j]);
+    const double* factor = factors(s);
+    for (int64_t j = 0; j < size; j += run) {
+      Number* to = sample + places[j];
+      along_run([&](int64_t e) { store(to + e, factor ? unscaled(load(z + j + e), load(factor + j + e)) : load(z + j + e)); },
+                [&](int64_t e) { to[e] = static_cast<Number>(factor ? unscaled(z[j + e], factor[j + e]) : z[j + e]); });
+    }
+  }
+
+  // 1 or -1: a product is the quotient, and cheaper.
+  template <class Value>
+  Value unscaled(Value value, Value factor) const {
+    return mirrored ? value * factor : value / factor;
+  }
+
+  // Four at a time, the last four over some of those before; a short run one by one.
+  template <class Four, class One>
+  void along_run(const Four& four, const One& one) const {
+    if (run < WIDTH)
+      for (int64_t e = 0; e < run; e++) one(e);
     else
-      for (int64_t j = 0; j < size; j++) sample[places[j]] = static_cast<Number>(z[j]);
+      for (int64_t e = 0; e < run; e += WIDTH) four(std::min(e, run - WIDTH));
   }
 };
 
