@@ -73,6 +73,23 @@ def test_every_sample_is_inside_its_own_set(name: str, way: str) -> None:
                 assert bool(inequalities(P).contains_exactly(x, **given).all()), (scale, *sides)
 
 
+@pytest.mark.parametrize("name", ZOO)
+def test_auto_is_inside_too_or_says_which_way_serves(name: str) -> None:
+    """Ways whose coefficients are no coordinates, such as weights of vertices, cannot follow every side."""
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    layer, served = (rh.Constrained(3, P, dtype=torch.float64, **options) for options in ({}, {"method": "projection"}))
+    for sides in varied(P):
+        h = 10 * torch.randn(N, 3, dtype=torch.float64)
+        try:
+            x = layer(h, **sides)
+        except ValueError as error:
+            assert "use method='shrink' or 'projection'" in str(error)
+            x = served(h, **sides)
+        size = max(1.0, float(x.detach().abs().max()))
+        assert bool(P.contains(x, atol=1e-9 * size, **sides).all()), tuple(sides)
+
+
 # -- samples of every kind in one batch --------------------------------------------------------------------------------
 
 CORNER = rh.Polyhedron([[1, 1]], 1, lower=-1, upper=1)  # x + y <= b in a box, all of it of the sample
@@ -151,12 +168,23 @@ def test_batches_of_none_one_and_many(way: str, side: str) -> None:
     assert layer(h[:0], **{side: value.double().expand(0, *value.shape)}).shape == (0, 2)
 
 
-def test_a_hundred_thousand_samples() -> None:
+@pytest.mark.parametrize("way", ["strict approach", "projection"])
+def test_a_hundred_thousand_samples(way: str) -> None:
     n = 100_000
-    layer = rh.Constrained(3, CROSS, method="approach", approach=5, strict=True)
+    layer = rh.Constrained(3, CROSS, **WAYS[way])
     b = 0.5 + torch.rand(n, 5)
-    x = layer(10 * torch.randn(n, 3), b=b)
-    assert bool((CROSS.violation(x.double(), b=b.double()) <= 0).all())
+    with torch.no_grad():
+        x = layer(10 * torch.randn(n, 3), b=b)
+    assert float(CROSS.violation(x.double(), b=b.double()).max()) <= (0 if "strict" in way else 1e-6)
+
+
+def test_a_hundred_thousand_matrices_of_the_sample() -> None:
+    n = 100_000
+    layer = rh.Constrained(3, rh.Polyhedron([[1, 0, 0], [0, 1, 0]], 1), strict=True)
+    A, b = torch.randn(n, 2, 3), torch.randn(n, 2)
+    with torch.no_grad():
+        x = layer(10 * torch.randn(n, 3), A=A, b=b)
+    assert bool(((A.double() @ x.double()[:, :, None])[:, :, 0] <= b.double()).all())
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -172,6 +200,12 @@ def test_a_hundred_thousand_samples() -> None:
         ({"b": 1.0}, TypeError, "b must be a tensor, got float"),
         ({"b": torch.tensor([[1.0] * 5, [1.0] * 4 + [torch.nan]] * 2)}, ValueError, "b must hold numbers, got NaN"),
         ({"A": torch.full((4, 5, 2), torch.nan)}, ValueError, "A must hold numbers, got NaN"),
+        ({"upper": torch.full((4, 2), torch.nan)}, ValueError, "upper must hold numbers, got NaN"),
+        (
+            {"A_eq": torch.ones(3, 1, 2), "b_eq": torch.ones(3, 1)},
+            ValueError,
+            r"points \(4,\), b_eq \(3,\), A_eq \(3,\)",
+        ),
     ],
 )
 def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Exception], message: str) -> None:
@@ -183,7 +217,7 @@ def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Ex
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["approach", "projection"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["equalities and bounds", "triangle"])
 def test_gradients_agree_with_finite_differences_for_every_side(name: str, way: str) -> None:
     torch.manual_seed(1)
@@ -196,3 +230,31 @@ def test_gradients_agree_with_finite_differences_for_every_side(name: str, way: 
             return layer(h, **dict(zip(names, values, strict=True)))
 
         assert torch.autograd.gradcheck(points, tuple(own.values()), atol=1e-4, rtol=1e-3), tuple(own)
+
+
+# -- graphs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach"])
+@pytest.mark.parametrize("side", ["b", "upper"])
+def test_sides_are_inputs_of_compiled_and_exported_programs(way: str, side: str) -> None:
+    torch.manual_seed(0)
+    layer, n = rh.Constrained(3, CORNER, dtype=torch.float64, **WAYS[way]), torch.export.Dim("n")
+    h, value = 5 * torch.randn(7, 3, dtype=torch.float64), 0.5 + torch.rand(7, {"b": 1, "upper": 2}[side]).double()
+    x = layer(h, **{side: value})
+    program = torch.export.export(
+        layer, (h[:3],), {side: value[:3]}, dynamic_shapes={"features": {0: n}, side: {0: n}}
+    ).module()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for made in (compiled, program):
+        assert torch.allclose(made(h, **{side: value}), x, atol=1e-12)
+    assert bool(CORNER.contains(x, **{side: value}).all())
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_rows_of_the_sample_are_inputs_of_a_compiled_program(strict: bool) -> None:
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, rh.Polyhedron([[1, 0, 0], [0, 1, 0]], 1), strict=strict, dtype=torch.float64)
+    h, A, b = (torch.randn(*shape, dtype=torch.float64) for shape in ((6, 3), (6, 2, 3), (6, 2)))
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.allclose(compiled(h, A=A, b=b), layer(h, A=A, b=b), atol=1e-12)

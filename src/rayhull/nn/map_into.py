@@ -120,7 +120,7 @@ class MapInto(Blockwise):
         self.renew()
         if strict:
             self.strict = True
-        if varies is not None:
+        if varies is not None or self.needs_no_solver(("A", "b")):
             self.follow()  # now, so that a program that is compiled or exported finds it
         self.figures = None if self.rule is None or not self._why or is_large(P) else self._judged(self.rule)
 
