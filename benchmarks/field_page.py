@@ -189,9 +189,17 @@ def forward_times(rows: list[dict[str, Any]]) -> str:
     """Forward passes of trained networks."""
     if not rows:
         return ""
-    cells = [[r["problem"], r["method"], r["samples"], f"{r['all']:.2f}", f"{r['one']:.3f}"] for r in rows]
+    cells = [
+        [r["problem"], r["method"] + ("" if r.get("trained", True) else ", untrained"), r["samples"]]
+        + [f"{r['all']:.2f}", f"{r['one']:.3f}"]
+        for r in rows
+    ]
     header = ["problem", "method", "samples", "whole test set, ms", "one sample, ms"]
-    return f"## Times of a forward pass\n\nTrained networks, float64, one processor.\n\n{table(cells, header)}"
+    return (
+        "## Times of a forward pass\n\nThe network and its head, float64, one processor, all methods of a problem in "
+        "turns; of safe control the first step. Untrained networks stand where a method does the same work with any "
+        f"weights.\n\n{table(cells, header)}"
+    )
 
 
 def overheads(rows: list[dict[str, Any]]) -> str:

@@ -4,8 +4,8 @@ Writes to benchmarks/results/field.json, cases interleaved, one processor, milli
 
 - ``overhead``: a layer with sides of the sample beside the same layer with constant ones, forward and backward;
 - ``grid``: RAYEN's grid of dimensions and rows, forward passes of 2000 samples beside RAYEN itself (a minute or two);
-- ``test-sets``: each method that was trained, forward on the whole test set and on one sample. Networks that
-  ``python -m benchmarks.field`` has not left its weights of are named and left out.
+- ``test-sets``: each method's forward pass on the whole test set and on one sample, with the weights that
+  ``python -m benchmarks.field`` left, or untrained where the time is the same; the others are named and left out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from benchmarks.field import WEIGHTS, learned, load, save, weights_of
-from benchmarks.field_problems import FieldProblem, field_problems
-from benchmarks.field_training import METHODS, Network
+from benchmarks.field import UNFIT, WEIGHTS, learned, load, save, weights_of
+from benchmarks.field_problems import field_problems
+from benchmarks.field_training import METHODS, NO_PULL
 from benchmarks.harness import interleave
 from benchmarks.layer_peers import Rayen, installed
 
 FEATURES = 64
 GRID = [(d, m) for d in (1, 10, 100, 1000) for m in (1, 10, 100, 1000, 3000) if d * m <= 1_000_000]
+AS_LONG = ("rayhull", "HardNet-Aff", "DC3", "Pi-net")  # what they compute does not depend on the weights
 Rows = list[dict[str, Any]]
 
 
@@ -107,16 +108,15 @@ def on_test_sets(rounds: int = 7) -> Rows:
     found = []
     torch.set_default_dtype(torch.float64)
     for name, make in field_problems().items():
-        methods = with_weights(name)
-        if not methods:
-            continue
-        problem = make()
-        cases = passes(problem, {method: learned(name, problem, method) for method in methods})
+        problem, methods = make(), timed(name)
+        x = problem.splits["test"]
+        networks = {method: learned(name, problem, method) for method in methods}
+        cases = {f"{m}|all": partial(network, x) for m, network in networks.items()}
+        cases |= {f"{m}|one": partial(network, x[:1]) for m, network in networks.items()}
         with torch.no_grad():
             times = interleave(cases, rounds=rounds, most_seconds=2)
-        count = len(problem.splits["test"])
         found += [
-            {"problem": name, "method": m, "samples": count}
+            {"problem": name, "method": m, "trained": weights_of(name, m).exists(), "samples": len(x)}
             | {part: 1e3 * times[f"{m}|{part}"].median for part in ("all", "one")}
             for m in methods
         ]
@@ -124,22 +124,13 @@ def on_test_sets(rounds: int = 7) -> Rows:
     return found
 
 
-def with_weights(problem: str) -> list[str]:
-    """The methods whose trained network is kept; of those that were trained, the others are named."""
-    trained = {run.method for run in load() if run.problem == problem}
-    for method in sorted(m for m in trained if not weights_of(problem, m).exists()):
-        print(f"left out: {problem}, {method}: no {weights_of(problem, method).name} beside the results", flush=True)
-    return [method for method in METHODS if weights_of(problem, method).exists()]
-
-
-def passes(problem: FieldProblem, networks: dict[str, Network]) -> dict[str, Callable[[], object]]:
-    """A forward pass of each network on all test samples and on one."""
-    x = problem.splits["test"]
-    cases: dict[str, Callable[[], object]] = {}
-    for name, network in networks.items():
-        cases[f"{name}|all"] = partial(network, x)
-        cases[f"{name}|one"] = partial(network, x[:1])
-    return cases
+def timed(problem: str) -> list[str]:
+    """The methods whose trained network is kept, and those that take as long untrained; others are named."""
+    missing = {run.method for run in load() if run.problem == problem and not weights_of(problem, run.method).exists()}
+    for method in sorted(missing - set(AS_LONG) - {NO_PULL}):
+        print(f"left out: {problem}, {method}: no {weights_of(problem, method).name} in {WEIGHTS.name}", flush=True)
+    fresh = [method for method in AS_LONG if (problem, method) not in UNFIT]
+    return [m for m in METHODS if m != NO_PULL and (m in fresh or weights_of(problem, m).exists())]
 
 
 PARTS: dict[str, Callable[[], Rows]] = {"overhead": overhead, "grid": grid, "test-sets": on_test_sets}

@@ -121,6 +121,11 @@ def test_a_stated_range_gives_a_proven_base_rule() -> None:
     assert torch.allclose(layer.fold()(h, b_eq=demand), layer(h, b_eq=demand))
 
 
+def test_a_range_from_zero_to_minus_zero_is_a_range() -> None:
+    layer = rh.Constrained(4, dispatch(), varies={"lower": (np.zeros(3), -np.zeros(3)), "b_eq": (1.0, 6.0)})
+    assert layer(torch.randn(2, 4), b_eq=torch.ones(2, 1)).shape == (2, 3)
+
+
 def test_sides_that_leave_the_stated_base_point_find_another() -> None:
     P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
     layer, h = rh.Constrained(3, P, method="rays"), 10 * torch.randn(16, 3)

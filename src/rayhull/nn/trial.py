@@ -80,7 +80,7 @@ class Trial:
     def of_samples(cls, P: Polyhedron, rule: BaseRule, diagonal: Array) -> Trial:
         """The same for a set that follows the sample: sides drawn from the rule's range, each with its base point."""
         rng, count = np.random.default_rng(0), _count(P)
-        theta = rng.uniform(rule.low, rule.high, (count, len(rule.low)))
+        theta = rng.uniform(rule.low, rule.high + 0.0, (count, len(rule.low)))  # NumPy refuses a range of 0 to -0
         sides = Sides(**_parted(P, rule, torch.as_tensor(theta))).checked(P)
         base = rule(theta)
         free = base + SPREAD * rng.standard_normal((count, P.dim)) * diagonal
