@@ -47,3 +47,4 @@ def either_tail(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """The layer's tail as it runs by default, and as the tensor operations that define it."""
     if request.param == "tensor operations":
         monkeypatch.setattr("rayhull.nn.tail.serving", lambda *_: None)
+        monkeypatch.setattr("rayhull.nn.sample_tail.points", lambda *_: None)

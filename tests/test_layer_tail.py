@@ -186,9 +186,9 @@ def test_what_the_operator_cannot_take_takes_the_tensor_operations():
 @pytest.mark.parametrize("method", ["shrink", "approach", "vertices"])
 def test_a_program_that_is_spoiled_is_refused_not_followed(method):
     into = boxed(method=method, strict=True)
-    layout, numbers = tail.program(into, torch.float64)
+    layout, numbers, _ = tail.program(into, torch.float64)
     c = drawn(into, 3)
-    first = 6  # kinds, coefficients, dim, strict, axes, shape
+    first = 7  # kinds, coefficients, dim, strict, stated rows, axes, shape
     for position in range(len(layout)):
         for value in (-2, 2**20, 2**40, -(2**60)):
             spoiled = layout.clone()
@@ -200,10 +200,75 @@ def test_a_program_that_is_spoiled_is_refused_not_followed(method):
                 assert "rayhull" in str(error)
             else:  # a field that this program does not read, or that means something else in range
                 name = tail.FIELDS[position - first] if first <= position < first + len(tail.FIELDS) else ""
-                assert position == 3 or name not in tail.COUNTS - {"moving", "apex"}, name
+                unread = {"moving", "apex", "side_rows", "still", "points"}  # a strict program has no sides of its own
+                assert position in (3, 4) or name not in tail.COUNTS - unread, name
     with pytest.raises(RuntimeError, match="out of range"):
         operators.layer_tail(c, (), layout, numbers[:-3])
     with pytest.raises(RuntimeError, match="coefficients"):
         operators.layer_tail(c[:, :-1], (), layout, numbers)
     with pytest.raises(RuntimeError, match="float32 or float64"):
         operators.layer_tail(c.half(), (), layout, numbers)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sample_does_not_depend_on_its_batch(dtype):
+    for steps in (0, 10):
+        for bounds in ({}, {"lower": -1, "upper": 1}):
+            P = rh.Polyhedron(np.random.default_rng(0).standard_normal((7, 13)), np.ones(7), **bounds)
+            into = rh.MapInto(P, method="approach", approach=steps, dtype=dtype)
+            c = drawn(into, 19, dtype=dtype).requires_grad_()
+            x = into(c)
+            (g,) = torch.autograd.grad(x.square().sum(), c)
+            for i in (0, 18):
+                own = c[i].detach().requires_grad_()
+                assert torch.equal(into(own), x[i])
+                assert torch.equal(torch.autograd.grad(into(own).square().sum(), own)[0], g[i])
+
+
+@pytest.mark.parametrize("n", [1, 9])
+def test_dual_steps_that_overflow_in_single_precision_are_taken_in_double(n):
+    P = rh.Polyhedron(np.random.default_rng(0).standard_normal((6, 5)), np.ones(6))
+    into = rh.MapInto(P, method="approach", strict=True)
+    c = drawn(into, n, dtype=torch.float32).sign().mul(3e38).requires_grad_()
+    x, defined = into(c), into.in_tensor_operations(c)
+    assert torch.allclose(x, defined, rtol=1e-6)
+    (g,), (h,) = (torch.autograd.grad(v.sum(), c) for v in (x, defined))
+    assert torch.allclose(g, h, rtol=1e-5, atol=1e-45)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("method", ["auto", "shrink", "approach"])
+def test_a_compiled_graph_calls_the_operator_and_an_exported_one_does_not(method, strict):
+    layer = rh.Constrained(6, rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), method=method, strict=strict)
+    names = []
+
+    def backend(graph, _):
+        names.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    h = drawn(layer.map, 7, dtype=torch.float32)[:, :6]
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend=backend)(h), layer(h))
+    assert any("layer_tail" in name for name in names)
+    program = torch.export.export(layer, (h,))
+    assert not any("layer_tail" in str(node.target) for node in program.graph.nodes)
+    assert torch.allclose(program.module()(h), layer(h), atol=1e-6)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_gradients_of_a_compiled_graph_are_those_of_an_eager_call(strict):
+    layer = rh.Constrained(6, rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), strict=strict)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    found = []
+    for run in (layer, compiled):
+        h = drawn(layer.map, 7, dtype=torch.float32)[:, :6].requires_grad_()
+        found.append(torch.autograd.grad(run(h).square().sum(), (h, layer.linear.weight)))
+    assert all(torch.equal(g, h) for g, h in zip(*found, strict=True))
+
+
+def test_a_compiled_graph_follows_a_cast_and_a_switch():
+    layer = rh.Constrained(4, rh.monotone(5) & rh.box(-1, 1))
+    h = torch.randn(3, 4)
+    for change in (layer.double, lambda: setattr(layer, "strict", True), lambda: setattr(layer, "shrinking", False)):
+        change()
+        own = h.to(layer.linear.weight.dtype)
+        assert torch.allclose(torch.compile(layer, fullgraph=True, backend="eager")(own), layer(own))

@@ -181,11 +181,25 @@ MUTANTS = [
         "the compiled tail pulls points in without their margin",
     ),
     Mutant(
-        "core/source/layer/place.hpp",
-        "last[i] = (last[i] + ga[i] * (1 + momentum) - gb[i] * next) * signed_slope(fresh[i], i);",
-        "last[i] = (last[i] + ga[i] * (1 + momentum)) * signed_slope(fresh[i], i);",
+        "core/source/layer/steps.hpp",
+        "last[i] = (last[i] + ga[i] * V(1 + momentum) - gb[i] * V(next)) * slope(fresh[i], i);",
+        "last[i] = (last[i] + ga[i] * V(1 + momentum)) * slope(fresh[i], i);",
         ("test_layer_tail.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
         "the compiled backward pass forgets a step's momentum",
+    ),
+    Mutant(
+        "core/source/layer/sample.hpp",
+        "found.take(share(values[g] * at_(f.gauge_slack)[g] + margin * steep(i), kept[i]), double(g));",
+        "found.take(share(values[g] * at_(f.gauge_slack)[g], slack[i]), double(g));",
+        ("test_sample_tail.py",),
+        "the compiled tail leaves the margins of a sample's own rows out",
+    ),
+    Mutant(
+        "core/source/layer/sample.hpp",
+        "above[j] = moves_high ? slack[rows + j] : Lanes(at_(k.high)[j]);",
+        "if (moves_high) above[j] = slack[rows + j];",
+        ("test_sample_tail.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
+        "a mirror image keeps the bounds of the block before it",
     ),
     Mutant(
         "core/source/layer/clipped_shift.hpp",

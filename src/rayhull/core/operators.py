@@ -1,13 +1,14 @@
 """The door between layers, projection and the compiled core: operators of torch, on the CPU, over torch's threads.
 
-They are ``torch.ops.rayhull_core``'s; rows travel as tensors. ``torch.compile`` and ``torch.export`` never see them:
-``rayhull::nearest`` stands around them. Where the binary is missing, :func:`available` is False.
+They are ``torch.ops.rayhull_core``'s; rows travel as tensors. Where the binary is missing, :func:`available` is False.
+Compiled graphs see ``rayhull::nearest`` around the solvers, and ``rayhull::layer_tail`` (:func:`layer_tail_in_graph`),
+which know shapes without data and derivatives; exported ones see neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -152,3 +153,73 @@ def layer_tail_backward(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: 
     """The gradient in c for the gradient g in the points. Shape: as ``c``."""
     found: Tensor = torch.ops.rayhull_core.layer_tail_backward(g, c, origin, layout, numbers)
     return found
+
+
+OfSample = Sequence[Tensor | None]  # base point, b, lower, upper: (n, width) each, or None
+
+
+def layer_tail_of_samples(
+    c: Tensor, origin: Sequence[Tensor], sides: OfSample, layout: Tensor, numbers: Tensor
+) -> tuple[Tensor, Tensor, int]:
+    """The same with sides of the sample: points, which samples are certified inside, and how many are not.
+
+    Shape:
+        ``c`` (n, coefficients), sides (n, width), float32 or float64 each; returns (n, event shape) and (n,) bool.
+    """
+    found: tuple[Tensor, Tensor, int] = torch.ops.rayhull_core.layer_tail_of_samples(c, origin, *sides, layout, numbers)
+    return found
+
+
+def layer_tail_of_samples_backward(
+    g: Tensor, c: Tensor, origin: Sequence[Tensor], sides: OfSample, layout: Tensor, numbers: Tensor
+) -> tuple[Tensor, ...]:
+    """The gradients in c and in the sides, for the gradient g in the points; empty for a side that is None."""
+    found: tuple[Tensor, ...] = torch.ops.rayhull_core.layer_tail_of_samples_backward(
+        g, c, origin, *sides, layout, numbers
+    )
+    return found
+
+
+# -- in compiled graphs ----------------------------------------------------------------------------------------------
+
+_LIBRARY: Any = torch.library.Library("rayhull", "FRAGMENT")  # type: ignore[no-untyped-call]
+_LIBRARY.define("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers, int[] event) -> Tensor")
+_LIBRARY.define("layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor")
+
+
+def layer_tail_in_graph(
+    c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]
+) -> Tensor:
+    """:func:`layer_tail` as a graph that ``torch.compile`` makes calls it; it needs to be told the event shape."""
+    found: Tensor = torch.ops.rayhull.layer_tail(c, origin, layout, numbers, event)
+    return found
+
+
+def _run(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]) -> Tensor:
+    return layer_tail(c, origin, layout, numbers)
+
+
+def _shape(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]) -> Tensor:
+    return c.new_empty(*c.shape[:-1], *event)
+
+
+def _shape_of_gradient(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
+    return c.new_empty(c.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    c, origin, layout, numbers, _ = inputs
+    ctx.save_for_backward(c, layout, numbers, *origin)
+
+
+def _backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    c, layout, numbers, *origin = ctx.saved_tensors
+    gradient = torch.ops.rayhull.layer_tail_backward(g.to(c.dtype), c, origin, layout, numbers)
+    return gradient, [None] * len(origin), None, None, None
+
+
+_LIBRARY.impl("layer_tail", _run, "CPU")
+_LIBRARY.impl("layer_tail_backward", layer_tail_backward, "CPU")
+torch.library.register_fake("rayhull::layer_tail", _shape, lib=_LIBRARY)
+torch.library.register_fake("rayhull::layer_tail_backward", _shape_of_gradient, lib=_LIBRARY)
+torch.library.register_autograd("rayhull::layer_tail", _backward, setup_context=_keep, lib=_LIBRARY)

@@ -59,7 +59,8 @@ class BlockSides(Constants):
         self.has_mirrored = bool((blocks.sign < 0).any())
         self.constant("stated_lower", P.lower_bounds[blocks.index])
         self.constant("stated_upper", P.upper_bounds[blocks.index])
-        self.index("rows", P.layout.inequalities[blocks.rows[:, :stated]])
+        self.columns = P.layout.inequalities[blocks.rows[:, :stated]]  # of b
+        self.index("rows", self.columns)
         self.index("equality_rows", P.layout.equalities[blocks.equality_rows[:, :stated_eq]])
 
     def forward(self, sides: Sides) -> Sides:
@@ -194,6 +195,7 @@ class ToEventOrder(Constants):
         super().__init__(factory)
         self.shape = tuple(shape)
         self.in_order = bool((order == np.arange(len(order))).all())
+        self.exact_order = order
         self.index("order", order)
         self.index("inverse", np.argsort(order))
 

@@ -188,6 +188,12 @@ class Gauge(Constants):
                 fields |= {f"{side}_offset": self.exact[f"{side}_offset"] for side in ("upper", "lower")}
         return {f"{name}_{field}": value for field, value in fields.items()}
 
+    def side_fields(self) -> Fields:
+        """Which row of the block each row of the gauge is, and its slack at the base point."""
+        if self.product is None:
+            return {"gauge_index": np.zeros(0, np.int64), "gauge_slack": np.zeros(0)}
+        return {"gauge_index": self._index["stated"], "gauge_slack": 1 / self.exact["inverse_slack"]}
+
     def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:
         plain = slack.upper is None and slack.lower is None
         if plain and self.symmetric:
@@ -271,6 +277,10 @@ class Closing(Constants):
         """What the compiled tail needs to know (:mod:`rayhull.nn.tail`), None where it does not serve."""
         return {}
 
+    def gauge_of_sides(self) -> Gauge | None:
+        """The gauge that follows b and bounds of the sample in the compiled tail, None where there is none."""
+        return None
+
 
 class Shrink(Closing):
     """x = x0 + y / max(1, gauge(y))."""
@@ -288,6 +298,9 @@ class Shrink(Closing):
 
     def tail_fields(self, dtype: torch.dtype) -> Fields:
         return {"scale": "shrink"} | self.gauge.tail_fields("shrink") if self.shrinks else {}
+
+    def gauge_of_sides(self) -> Gauge:
+        return self.gauge
 
 
 def ordinary(P: Polyhedron, view: View | None, factory: Factory) -> Closing:

@@ -201,6 +201,10 @@ class Step(Constants):
         """What the compiled tail needs to know (:mod:`rayhull.nn.tail`), None where it does not serve."""
         return None
 
+    def side_fields(self, rows: int) -> Fields:
+        """Which of a block's stated rows each row of the steps is, for sides of the sample in the compiled tail."""
+        return {}
+
 
 class Clamp(Step):
     """Bounds coordinate by coordinate, so that the shrink is left with the rows: one broken bound moves no other."""
@@ -309,6 +313,14 @@ class DualSteps(Step):
         fields |= {"step_matrix": rows, "back": back if self.clamp is None else rows, "seen": self.exact["seen"]}
         fields |= {"equalities": self.equalities, "length": self.step, "momenta": np.array(momenta(self.steps))}
         return fields | ({"turn": np.eye(len(rows)) - self.step * (back @ rows.T)} if self.clamp is None else {})
+
+    def side_fields(self, rows: int) -> Fields:
+        if not self.steps or not len(self.exact["rows"]):
+            return {}
+        numbers, equalities = self._index["numbers"], np.full(self.equalities, -1)
+        stated = np.where(numbers < rows, numbers, -1)
+        units = np.concatenate([1 / self.exact["norms"], np.zeros(self.equalities)])
+        return {"step_index": np.concatenate([stated, equalities]), "step_units": units}
 
     def _bounds(self, base: Tensor, sides: Sides) -> tuple[Tensor | None, Tensor | None]:
         return (None, None) if self.clamp is None else self.clamp.bounds(base, sides)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
+from rayhull.nn import tail
 from rayhull.nn.choice import NearestPoint
 from rayhull.nn.map_into import MapInto
 
@@ -58,7 +59,7 @@ class Folded(nn.Module):
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
-            if not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling() or tail.in_graph(self.rest, c) is not None:
                 return self.rest(c[..., :-1], origin=(features, self.weight, self.bias), **sides)
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
         out: Tensor = self.rest(c, **sides)

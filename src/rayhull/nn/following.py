@@ -131,10 +131,21 @@ class Following(Constants):
         """The base point of each sample (n, d)."""
         if sides.base is not None:
             return sides.base.expand(local.rhs.shape[0], -1)
-        if self.rule_sides is not None and sides.A is None and sides.A_eq is None:
-            theta = [getattr(self.sets if getattr(sides, s) is None else sides, s) for s in self.rule_sides]
-            return torch.cat([t.expand(local.rhs.shape[0], -1) for t in theta], -1) @ self.K.mT + self.k
-        return self._phase_one(local)
+        return self._by_rule(sides, local.rhs.shape[0]) if self._has_rule(sides) else self._phase_one(local)
+
+    def base_of(self, sides: Sides, n: int, dtype: torch.dtype) -> Tensor:
+        """The same for sides of n samples that are not spread yet, in the dtype."""
+        wide = Sides(**{name: getattr(sides, name).to(dtype) for name in sides.given})
+        return self._by_rule(wide, n) if self._has_rule(sides) else self._phase_one(self.sets(wide, n))
+
+    def _has_rule(self, sides: Sides) -> bool:
+        return self.rule_sides is not None and not sides.has_rows
+
+    def _by_rule(self, sides: Sides, n: int) -> Tensor:
+        """K θ + k"""
+        assert self.rule_sides is not None
+        theta = [getattr(self.sets if getattr(sides, s) is None else sides, s).expand(n, -1) for s in self.rule_sides]
+        return torch.addmm(self.k, theta[0] if len(theta) == 1 else torch.cat(theta, -1), self.K.mT)
 
     @cached_property
     def size(self) -> float:
@@ -187,12 +198,17 @@ class Following(Constants):
     def _finished(
         self, x: Tensor, x0: Tensor, certified: Tensor, local: Local, sides: Sides, c: Tensor, how: How, strict: bool
     ) -> Tensor:
-        """The points in their dtype; samples that were not certified go to the nearest point, or are refused."""
+        """The points in their dtype, proven under strict."""
         out = x.to(how.dtype)
         if strict:
             out, safe = (self._within(v.to(how.dtype), sides) for v in (x, x0))
             ours, base = (proven(v, local.rows, local.rhs) for v in (out, safe))
-            out, certified = torch.where(ours.unsqueeze(-1), out, safe), certified & (ours | base)
+            stays = ours | c.isnan().any(-1)  # NaN stays NaN
+            out, certified = torch.where(stays.unsqueeze(-1), out, safe), certified & (ours | base)
+        return self.settled(out, certified, sides, c, strict)
+
+    def settled(self, out: Tensor, certified: Tensor, sides: Sides, c: Tensor, strict: bool) -> Tensor:
+        """The points; those that were not certified go to the nearest point of c, are refused, or come out as NaN."""
         if not torch.compiler.is_compiling() and bool(certified.all()):
             return out
         lost = ~certified & c.isfinite().all(-1)

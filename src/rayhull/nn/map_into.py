@@ -13,7 +13,7 @@ from torch import Tensor
 from rayhull.errors import EmptySetError
 from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.maps.shrink import finite, overflow_cut
-from rayhull.nn import tail
+from rayhull.nn import sample_tail, tail
 from rayhull.nn.base_point import base_of_each, coordinates_at, seen_from_inside
 from rayhull.nn.blocks import BlockMap, Blocks, Blockwise, ToEventOrder
 from rayhull.nn.choice import choose, is_large, warn_if_poor
@@ -75,7 +75,9 @@ class MapInto(Blockwise):
     """
 
     coefficients: int
+    side_widths: dict[str, int]  # of a flat side of the sample
     following: Following | None
+    packed: tail.Packed | None
     blocks_are_independent = True  # a factor of its own for each block, as the compiled tail has it
 
     def __init__(
@@ -117,6 +119,9 @@ class MapInto(Blockwise):
             ]
         )
         self.to_event_order = ToEventOrder(order, P.shape, factory)
+        self.side_widths = {"b": len(P.inequalities), "b_eq": len(P.equalities)} | dict.fromkeys(
+            ("lower", "upper", "base"), P.dim
+        )
         self.renew()
         if strict:
             self.strict = True
@@ -155,7 +160,9 @@ class MapInto(Blockwise):
     def renew(self) -> None:
         """After a change of the blocks: what is worked out from them is worked out anew."""
         self.coefficients = self.parts.coefficients
-        self.programs: dict[tuple[torch.dtype, bool, bool], tail.Packed | None] = {}
+        self.programs: dict[tuple[Any, ...], tail.Packed | None] = {}
+        self.kept_base: dict[tuple[str, ...], bool] = {}  # what keeps_base said, for sample_tail
+        self.packed = tail.pack_for_graphs(self)
 
     def forward(
         self,
@@ -184,7 +191,11 @@ class MapInto(Blockwise):
         if b is b_eq is lower is upper is A is A_eq is base is None:
             packed = tail.serving(self, c)
             return self.in_tensor_operations(c, origin) if packed is None else tail.run(self, packed, c, origin)
-        sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
+        sides = Sides(b, b_eq, lower, upper, A, A_eq, base)
+        x = sample_tail.points(self, c, sides, origin)
+        if x is not None:
+            return x
+        sides = sides.checked(self.polyhedron)
         sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
         return self.in_tensor_operations(c, origin, sides)
 
@@ -249,10 +260,21 @@ class MapInto(Blockwise):
     def _kind(self) -> Kind:
         return Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
 
+    def free_points(self, c: Tensor, origin: Sequence[Tensor] = ()) -> Tensor:
+        """What c stands for with nothing imposed, flat, in the order of the event. Shape: (n, k) → (n, d)"""
+        if self.strict:
+            c = finite(overflow_cut(c, origin) if origin else c)
+        x: Tensor = self.to_event_order(self.parts.free(c))
+        return x.flatten(1)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if self.strict:  # a cast to a dtype that cannot resolve the set is refused before anything changes
             self.parts.check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
-        return super()._apply(fn, recurse)
+        before = self.dtype
+        super()._apply(fn, recurse)
+        if self.dtype != before:
+            self.packed = tail.pack_for_graphs(self)
+        return self
 
     def plot(self, coordinates: Sequence[Any] | None = None, *, ax: Any = None, reach: float = 3.0) -> Any:
         """Draw the set and where coefficients land in it, to see where a map crowds points (the extra ``plot``).

@@ -1,9 +1,10 @@
 """The layer's tail, compiled: one operator of the core in place of the small tensor operations after the Linear.
 
-It serves eager calls on the CPU, in float32 and float64, for small and middling dense sets. The modules of a block are
-the definition: each says in ``tail_fields`` what the operator needs to know of it, or None where it does not serve.
-Compiled and exported graphs, other devices and dtypes, ``torch.func``, forward-mode derivatives and second derivatives
-take the tensor operations. source/layer/tail.hpp has the other half of the tables below.
+It serves calls on the CPU, eager and in graphs that ``torch.compile`` makes, in float32 and float64, for small and
+middling dense sets. The modules of a block are the definition: each says in ``tail_fields`` what the operator needs to
+know of it, or None where it does not serve. Exported graphs, other devices and dtypes, ``torch.func``, forward-mode
+derivatives and second derivatives take the tensor operations. source/layer/tail.hpp has the other half of the tables
+below.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ KINDS = {
     "step": ("none", "clamp", "gram", "points"),
     "scale": ("none", "shrink", "strict shrink", "reach"),
     "finish": ("none", "interval", "pull"),
+    "sides": ("none", "stays", "of sample"),
 }
 GAUGE = ("rows", "matrix", "offset", "upper", "lower", "upper_offset", "lower_offset")
 
@@ -50,12 +52,24 @@ FIELDS = (
     *("length", "equal_rank", "equal", "clean_rank", "clean", "origin", "scale", "scale_numbers"),
     *(*_gauge("shrink"), "finish", "finish_numbers", "moving", "apex", "from", "along"),
     *(*_gauge("loose"), *_gauge("tight")),
+    *("sides", "side_rows", "columns_index", "rhs", "at_base", "side_matrix", "side_sizes", "steep"),
+    *("side_upper", "side_lower", "step_index", "step_units", "gauge_index", "gauge_slack"),
+    *("still", "still_index", "points", "side_margins", "proof"),
 )
+INDICES = tuple(name for name in FIELDS if name.endswith("_index"))  # places in the layout
 RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # columns of a basis
 NEEDS_NO_NUMBERS = {"scale_numbers": 0, "finish_numbers": 0}
 COUNTS = frozenset(
     {"count", "size", "coefficients", "start", "columns", "rank", "rays_count", "steps", "step_rows", "equalities"}
-    | {"moving", "apex", *RANKS.values(), *(f"{gauge}_rows" for gauge in ("shrink", "loose", "tight"))}
+    | {
+        "moving",
+        "apex",
+        "side_rows",
+        "still",
+        "points",
+        *RANKS.values(),
+        *(f"{gauge}_rows" for gauge in ("shrink", "loose", "tight")),
+    }
 )
 
 
@@ -64,6 +78,7 @@ class Packed(NamedTuple):
 
     layout: Tensor  # int64
     numbers: Tensor  # float64
+    follows: bool = False  # whether sides of the sample are among its inputs
 
 
 def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
@@ -73,7 +88,7 @@ def pack(into: MapInto, dtype: torch.dtype) -> Packed | None:
     fields = [_block_fields(part, dtype) for part in into.parts]
     if any(own is None for own in fields):
         return None
-    packed = _Writer(into, [own for own in fields if own is not None])
+    packed = Writer(into, [own for own in fields if own is not None], into.to_event_order.exact_order)
     return packed.program() if packed.length <= LARGEST else None
 
 
@@ -93,16 +108,34 @@ def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
         fields["base"] = base
     if part.mirrored:
         fields["signs"] = part.exact["sign"]
+    return fields | _side_fields(part)
+
+
+def _side_fields(part: BlockMap) -> Fields:
+    """How sides of the sample reach a block that keeps its base point; none where its direction follows them itself."""
+    gauge = part.closing.gauge_of_sides()
+    if part.direction.follows or gauge is None:
+        return {}
+    rows = part.polyhedron.rows.take(np.arange(len(part.polyhedron.layout.inequalities)))
+    fields: Fields = {"sides": "stays", "side_rows": len(rows), "columns_index": part.sides.columns, "rhs": rows.rhs}
+    fields |= {"at_base": rows.matrix @ part.base_point.exact["point"], "side_margins": np.zeros(4)}
+    fields |= {"still_index": np.zeros(0, np.int64), "step_index": np.zeros(0, np.int64), "step_units": np.zeros(0)}
+    fields |= gauge.side_fields()
+    for step in part.approach:
+        fields |= step.side_fields(len(rows))  # type: ignore[operator]
     return fields
 
 
-class _Writer:
+class Writer:
     """Writes fields one after another: arrays among the numbers, their places and everything else in the layout."""
 
-    def __init__(self, into: MapInto, blocks: Sequence[Fields]) -> None:
+    def __init__(self, into: MapInto, blocks: Sequence[Fields], order: Array) -> None:
+        self.order = order
+        self.follows = all("sides" in fields for fields in blocks)
         self.arrays: list[Array] = []
         self.length = 0
         self.into = into
+        self.indices: list[int] = []
         rows, start = [], 0
         for fields in blocks:
             rows.append(self._row(fields | {"start": start}))
@@ -121,6 +154,9 @@ class _Writer:
         if name in COUNTS:
             return int(fields.get(name, 0))
         value = fields.get(name)
+        if name in INDICES and value is not None:
+            self.indices += np.ravel(value).tolist()
+            return len(self.indices) - np.size(value)
         return NEEDS_NO_NUMBERS.get(name, -1) if value is None else self._placed(np.asarray(value, np.float64))
 
     def _placed(self, array: Array) -> int:
@@ -129,14 +165,19 @@ class _Writer:
         return self.length - array.size
 
     def program(self) -> Packed:
-        P, order = self.into.polyhedron, self.into.to_event_order.order
-        head = [len(self.rows), self.coefficients, P.dim, int(self.into.parts.strict), len(P.shape), *P.shape]
+        P = self.into.polyhedron
+        head = [len(self.rows), self.coefficients, P.dim, int(self.into.parts.strict), len(P.inequalities)]
+        head += [len(P.shape), *P.shape]
         place, column = len(head) + len(self.rows) * len(FIELDS), FIELDS.index("places")
+        indices = place + P.dim
         for row in self.rows:
             row[column] = place
             place += row[FIELDS.index("count")] * row[FIELDS.index("size")]
-        layout = torch.tensor([*head, *(number for row in self.rows for number in row), *order.tolist()])
-        return Packed(layout, torch.as_tensor(np.concatenate([*self.arrays, np.zeros(1)])))
+            for name in INDICES:
+                row[FIELDS.index(name)] += indices if row[FIELDS.index(name)] >= 0 else 0
+        layout = [*head, *(number for row in self.rows for number in row), *self.order.tolist(), *self.indices]
+        numbers = np.concatenate([*self.arrays, np.zeros(1)])
+        return Packed(torch.from_numpy(np.array(layout, np.int64)), torch.from_numpy(numbers), self.follows)
 
 
 class Tail(torch.autograd.Function):
@@ -146,16 +187,20 @@ class Tail(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> Tensor:
         ctx.save_for_backward(c)
         ctx.origin, ctx.packed, ctx.into = origin, packed, into
-        return operators.layer_tail(c, origin, *packed)
+        return operators.layer_tail(c, origin, packed.layout, packed.numbers)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (c,) = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, *ctx.packed), None, None, None
+            return _gradient(ctx, g, c), None, None, None
         x = ctx.into.in_tensor_operations(c, ctx.origin)  # create_graph=True
         (gradient,) = torch.autograd.grad(x, c, g, create_graph=True)
         return gradient, None, None, None
+
+
+def _gradient(ctx: Any, g: Tensor, c: Tensor) -> Tensor:
+    return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, ctx.packed.layout, ctx.packed.numbers)
 
 
 def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
@@ -170,7 +215,27 @@ def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
 
 def serving(into: MapInto, c: Tensor) -> Packed | None:
     """The program by which the operator takes this call, or None: it takes plain ones, by ways that it knows."""
+    if torch.compiler.is_compiling():
+        return in_graph(into, c)
     return program(into, c.dtype) if is_plain(c) else None
+
+
+def in_graph(into: MapInto, c: Tensor) -> Packed | None:
+    """The program that a graph of ``torch.compile`` calls the operator with; it was packed when the layer was built.
+
+    Exported graphs hold the tensor operations, which run everywhere.
+    """
+    plain = c.is_cpu and c.dtype == into.dtype and into.shrinking and not into.smooth
+    if not plain or torch.compiler.is_exporting() or torch.is_autocast_enabled("cpu"):
+        return None
+    return into.packed
+
+
+def pack_for_graphs(into: MapInto) -> Packed | None:
+    """The program of a layer as it stands, unless something looks inside while it is built."""
+    if into.dtype not in DTYPES or torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return None
+    return program(into, into.dtype)
 
 
 def is_plain(c: Tensor) -> bool:
@@ -192,7 +257,9 @@ def run(into: MapInto, packed: Packed, c: Tensor, origin: Sequence[Tensor]) -> T
     """Points of the set by the operator."""
     if origin and not into.strict:
         origin = ()
+    if torch.compiler.is_compiling():
+        return operators.layer_tail_in_graph(c, origin, packed.layout, packed.numbers, into.polyhedron.shape)
     if c.requires_grad and torch.is_grad_enabled():
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x
-    return operators.layer_tail(c, origin, *packed)
+    return operators.layer_tail(c, origin, packed.layout, packed.numbers)

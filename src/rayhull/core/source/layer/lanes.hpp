@@ -1,7 +1,10 @@
-// Eight samples side by side: one number of each, as two vectors of four. Every loop of the layer's tail runs over these.
+// Eight samples side by side: one number of each, as two vectors of four. Every loop of the layer's tail runs over these;
+// the dual steps of float32 layers over one vector of eight floats, or over the plain numbers of a single sample.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace rayhull::layer {
 
@@ -54,6 +57,62 @@ inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, ma
 inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over: see Gauge
 inline Lanes min(Lanes x, Lanes y) { return where(y < x, y, x); }
 inline Lanes abs(Lanes x) { return max(x, -x); }
+
+// -- single precision, and a single sample ---------------------------------------------------------------------------
+
+using Eight = float __attribute__((vector_size(32)));
+using EightBits = int32_t __attribute__((vector_size(32)));
+
+struct Singles {
+  Eight v;
+
+  Singles() = default;
+  explicit Singles(Eight x) : v(x) {}
+  Singles(float x) : v(Eight{x, x, x, x, x, x, x, x}) {}  // NOLINT: a number stands for eight of it
+
+  Singles& operator+=(Singles y) { v += y.v; return *this; }
+  Singles& operator-=(Singles y) { v -= y.v; return *this; }
+  Singles& operator*=(Singles y) { v *= y.v; return *this; }
+};
+
+inline Singles operator+(Singles x, Singles y) { return Singles(x.v + y.v); }
+inline Singles operator-(Singles x, Singles y) { return Singles(x.v - y.v); }
+inline Singles operator*(Singles x, Singles y) { return Singles(x.v * y.v); }
+inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
+inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
+inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
+inline float where(bool mask, float x, float y) { return mask ? x : y; }
+inline double where(bool mask, double x, double y) { return mask ? x : y; }
+
+// The number type of a vector; of a number, itself.
+template <class V>
+using Number = std::conditional_t<std::is_same_v<V, Lanes>, double, std::conditional_t<std::is_same_v<V, Singles>, float, V>>;
+
+// The same eight numbers in another type; of a single sample, the first.
+template <class V>
+inline V narrowed(Lanes x) {
+  if constexpr (std::is_same_v<V, Lanes>) return x;
+  if constexpr (std::is_floating_point_v<V>) return V(x.a[0]);
+  if constexpr (std::is_same_v<V, Singles>) {
+    using Half = float __attribute__((vector_size(16)));
+    const Half halves[] = {__builtin_convertvector(x.a, Half), __builtin_convertvector(x.b, Half)};
+    V found;
+    std::memcpy(&found, halves, sizeof found);
+    return found;
+  }
+}
+
+template <class V>
+inline Lanes widened(V x) {
+  if constexpr (std::is_same_v<V, Lanes>) return x;
+  if constexpr (std::is_floating_point_v<V>) return Lanes(double(x));
+  if constexpr (std::is_same_v<V, Singles>) {
+    using Half = float __attribute__((vector_size(16)));
+    Half halves[2];
+    std::memcpy(halves, &x, sizeof halves);
+    return {__builtin_convertvector(halves[0], Four), __builtin_convertvector(halves[1], Four)};
+  }
+}
 
 // 0 where x is finite, not a number elsewhere: added to a result, it keeps what a maximum would pass over.
 inline Lanes mark(Lanes x) { return x * 0.0; }

@@ -4,11 +4,14 @@
 #include "clipped_shift.hpp"
 #include "functions.hpp"
 #include "gauges.hpp"
+#include "sample.hpp"
 #include "spans.hpp"
+#include "steps.hpp"
 #include "tail.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace rayhull::layer {
@@ -33,39 +36,60 @@ class Memory {
   int64_t used_ = 0;
 };
 
-// One block of eight samples, forwards and backwards.
+// One block of eight samples of type T, forwards and backwards.
+template <class T>
 class Place {
  public:
-  Place(const Program& program, const Block& block, Memory& memory)
+  // `keeps`: a backward pass follows.
+  Place(const Program& program, const Block& block, Memory& memory, bool keeps)
       : p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows), r(block.rays_count),
-        shift(shift_of(program.numbers, block)) {
+        keeps(keeps), sample(program, block), shift(shift_of(program.numbers, block)) {
     memory.clear();
     const int64_t rows = std::max({block.shrink.rows, block.loose.rows, block.tight.rows, m, r});
     const int64_t ranks = std::max({block.rank, block.hull_rank, block.equal_rank, block.clean_rank});
-    const int64_t history = block.step == GRAM ? m : block.step == POINTS ? m + n : 0;
-    const int64_t sizes[] = {block.coefficients, n, n, n, n, n, n, n, r, r, r, m, m, m, m, m, std::max(rows, ranks),
-                             block.steps * history, block.coefficients};
+    const int64_t lengths[] = {block.coefficients, n, n, n, n, n, n, n, r, r, r, m, m, m, n, n, n, n,
+                               std::max(rows, ranks), block.coefficients};
     int64_t total = 0;
-    for (int64_t size : sizes) total += size;
+    for (int64_t length : lengths) total += length;
     memory.reserve(total);  // so that taking moves nothing
-    Lanes** arrays[] = {&c, &u, &y, &z, &x, &out, &base, &g, &values, &weights, &gw, &pull, &last, &ahead, &ga, &gb,
-                        &scratch, &path, &gc};
-    for (size_t i = 0; i < std::size(arrays); i++) *arrays[i] = memory.take(sizes[i]);
+    Lanes** arrays[] = {&c,    &u,    &y,    &z,   &x,    &out,   &base,   &g,       &values,  &weights,
+                        &gw,   &last, &seen, &ga,  &low,  &high,  &glow,   &ghigh,   &scratch, &gc};
+    for (size_t i = 0; i < std::size(arrays); i++) *arrays[i] = memory.take(lengths[i]);
+    fill(seen, m, 0.0), fill(low, n, -INFINITE), fill(high, n, INFINITE);
+    if (is_dual()) for (int64_t i = 0; i < m; i++) seen[i] = at(k.seen)[i];
+    if (k.low >= 0) for (int64_t j = 0; j < n; j++) low[j] = at(k.low)[j], high[j] = at(k.high)[j];
+  }
+
+  // The sides of these samples; returns which of them their base point certifies.
+  Mask take(const GivenSides& given, const At& place) {
+    sided = given.any();
+    if (!sided) return Lanes(0.0) <= Lanes(0.0);
+    const Mask fine = sample.take(given, place);
+    sample.see(seen, low, high);
+    return fine;
   }
 
   Lanes *c, *out, *g, *gc;  // coefficients, points, gradients in points and in coefficients
 
-  // Returns 0, or not a number for lanes whose answer is none.
-  Lanes forward() {
+  // For `count` samples. Returns 0, or not a number for lanes whose answer is none.
+  Lanes forward(int64_t count) {
     along_lines();
     along_rays();
-    step();
+    step(count == 1);
     clean();
     const Lanes marked = closed();
     return marked + finished();
   }
 
+  // Under strict with sides of the sample: which finished points are proven.
+  Mask proven() {
+    if (!sided || !p.strict) return Lanes(0.0) <= Lanes(0.0);
+    return sample.template finish<T>(base, out);
+  }
+
   void backward() {
+    if (sided) sample.clear_gradients();
+    if (sided && p.strict) sample.finish_backward(g);
     finish_backward();
     closed_backward();
     if (k.clean_rank) remove_span_backward(at(k.clean), n, k.clean_rank, true, kept_clean, g, scratch);
@@ -74,15 +98,29 @@ class Place {
     lines_backward();
   }
 
+  void give_back(const GivenSides& given, const At& place) {
+    if (sided) sample.give_back(given, place);
+  }
+
  private:
   const Program& p;
   const Block& k;
   const double* numbers;
+  static constexpr double INFINITE = std::numeric_limits<double>::infinity();
+  using Many = std::conditional_t<std::is_same_v<T, float>, Singles, Lanes>;
+
   const int64_t n, m, r;
-  Lanes *u, *y, *z, *x, *base, *values, *weights, *gw, *pull, *last, *ahead, *ga, *gb, *scratch, *path;
+  const bool keeps;
+  bool sided = false;
+  Lanes *u, *y, *z, *x, *base, *values, *weights, *gw, *last, *seen, *ga, *low, *high, *glow, *ghigh, *scratch;
   Lanes kept_lines, kept_hull, kept_clean, t, size, excess;
   Largest gauge, loose, tight;
+  Sample sample;
   ClippedShift shift;
+  std::optional<DualSteps<T>> by_one;       // for a single sample,
+  std::optional<DualSteps<Many>> by_many;   // for eight,
+  std::optional<DualSteps<Lanes>> by_wide;  // and for eight whose numbers are too large for floats
+  enum { ONE, MANY, WIDE } ran = MANY;
 
   const double* at(int64_t place) const { return numbers + place; }
 
@@ -107,14 +145,23 @@ class Place {
       default: std::copy(c, c + n, u);
     }
     if (k.linear == WITHOUT) kept_lines = remove_span(at(k.matrix), n, k.rank, p.strict, u, scratch);
+    if (are_points()) {
+      for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j] - sample.base[j];
+    }
     if (k.hull_rank) kept_hull = remove_span(at(k.hull), n, k.hull_rank, p.strict, u, scratch);
-    if (k.point >= 0) {
+    if (k.point >= 0 && !are_points()) {
       for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j];
     }
   }
 
+  // Coefficients that stand for points: seen from the sample's base point, along the equalities.
+  bool are_points() const { return sided && k.following.points; }
+
   void lines_backward() {  // g, and into gc
     if (k.hull_rank) remove_span_backward(at(k.hull), n, k.hull_rank, p.strict, kept_hull, g, scratch);
+    if (are_points()) {
+      for (int64_t j = 0; j < n; j++) sample.gbase[j] -= g[j];
+    }
     if (k.linear == WITHOUT) remove_span_backward(at(k.matrix), n, k.rank, p.strict, kept_lines, g, scratch);
     fill(gc, k.columns, 0.0);
     switch (k.linear) {
@@ -179,109 +226,60 @@ class Place {
 
   // -- steps towards the nearest point ------------------------------------------------------------------------------
 
-  Lanes clamp(Lanes v, int64_t j) const {
-    if (k.low < 0) return v;
-    return min(max(v, at(k.low)[j]), at(k.high)[j]);
-  }
+  bool is_dual() const { return k.step == GRAM || k.step == POINTS; }
+  bool clamps() const { return k.step == CLAMP || (k.step == POINTS && k.low >= 0); }
 
-  // Where a clamp moves with its argument.
-  Lanes free(Lanes v, int64_t j) const {
-    if (k.low < 0) return 1.0;
-    return where((v > at(k.low)[j]) & (v < at(k.high)[j]), 1.0, 0.0);
-  }
-
-  Lanes signed_multiplier(Lanes v, int64_t i) const { return i < m - k.equalities ? max(v, 0.0) : v; }
-  Lanes signed_slope(Lanes v, int64_t i) const { return i < m - k.equalities ? slope(RELU, v) : Lanes(1.0); }
-
-  void step() {
-    if (k.step == GRAM) by_gram();
-    if (k.step == POINTS) by_points();
+  void step(bool single) {
     std::copy(y, y + n, z);
-    if (k.step == GRAM || k.step == POINTS) add_combination(at(k.back), m, n, last, z, -1.0);
+    if (is_dual()) {
+      take_steps(single);
+      add_combination(at(k.back), m, n, last, z, -1.0);
+    }
     std::copy(z, z + n, x);  // before the clamp: the backward pass asks where it was free
-    if (k.step == CLAMP || k.step == POINTS) {
-      for (int64_t j = 0; j < n; j++) z[j] = clamp(z[j], j);
+    if (clamps()) {
+      for (int64_t j = 0; j < n; j++) z[j] = min(max(z[j], low[j]), high[j]);
     }
     if (k.equal_rank) project(at(k.equal), n, k.equal_rank, z, scratch);
   }
 
-  // ahead = new + momentum (new - last), last = new
-  void advance(int64_t number, const Lanes* fresh) {
-    const double momentum = at(k.momenta)[number];
-    for (int64_t i = 0; i < m; i++) {
-      ahead[i] = fresh[i] + (fresh[i] - last[i]) * momentum;
-      last[i] = fresh[i];
-    }
+  template <class V>
+  bool take_steps_by(std::optional<DualSteps<V>>& steps) {
+    if (!steps) steps.emplace(numbers, k, keeps);
+    const Lanes bad = steps->forward(y, seen, low, high, last);
+    return all(bad <= bad);
   }
 
-  // Without bounds G z(μ) is affine in μ: one product with 1 - s G Gᵀ a step. The path keeps every step's multipliers.
-  void by_gram() {
-    const double length = *at(k.length);
-    fill(pull, m, 0.0), fill(last, m, 0.0);
-    add_product(at(k.step_matrix), m, n, y, pull);
-    for (int64_t i = 0; i < m; i++) pull[i] = (pull[i] - at(k.seen)[i]) * length;
-    for (int64_t number = 0; number < k.steps; number++) {
-      Lanes* fresh = path + number * m;
-      std::copy(pull, pull + m, fresh);
-      if (number) add_combination(at(k.turn), m, m, ahead, fresh);
-      for (int64_t i = 0; i < m; i++) fresh[i] = signed_multiplier(fresh[i], i);
-      advance(number, fresh);
-    }
-  }
-
-  // With bounds: the point z(μ) itself, clamped, in every step. The path keeps multipliers, then points before the clamp.
-  void by_points() {
-    const double length = *at(k.length);
-    fill(last, m, 0.0), fill(ahead, m, 0.0);
-    for (int64_t number = 0; number < k.steps; number++) {
-      Lanes *fresh = path + number * (m + n), *point = fresh + m;
-      std::copy(y, y + n, point);
-      if (number) add_combination(at(k.step_matrix), m, n, ahead, point, -1.0);
-      for (int64_t j = 0; j < n; j++) z[j] = clamp(point[j], j);
-      fill(fresh, m, 0.0);
-      add_product(at(k.step_matrix), m, n, z, fresh);
-      for (int64_t i = 0; i < m; i++) {
-        fresh[i] = signed_multiplier(ahead[i] + (fresh[i] - at(k.seen)[i]) * length, i);
-      }
-      advance(number, fresh);
-    }
+  void take_steps(bool single) {
+    ran = single ? ONE : MANY;
+    const bool fine = single ? take_steps_by(by_one) : take_steps_by(by_many);
+    if (fine || std::is_same_v<T, double>) return;
+    ran = WIDE;
+    take_steps_by(by_wide);
   }
 
   void step_backward() {
     if (k.equal_rank) project(at(k.equal), n, k.equal_rank, g, scratch);
-    if (k.step == CLAMP || k.step == POINTS) {
-      for (int64_t j = 0; j < n; j++) g[j] *= free(x[j], j);
+    fill(glow, n, 0.0), fill(ghigh, n, 0.0);
+    if (clamps()) clamp_backward();
+    fill(ga, m, 0.0);
+    if (is_dual()) {
+      std::copy(glow, glow + n, u), std::copy(ghigh, ghigh + n, y);
+      fill(last, m, 0.0);
+      add_product(at(k.back), m, n, g, last, -1.0);
+      if (ran == ONE) by_one->backward(last, g, ga, glow, ghigh);
+      if (ran == MANY) by_many->backward(last, g, ga, glow, ghigh);
+      if (ran == WIDE) by_wide->backward(last, g, ga, glow, ghigh);
+      for (int64_t j = 0; j < n; j++) glow[j] += u[j], ghigh[j] += y[j];
     }
-    if (k.step != GRAM && k.step != POINTS) return;
-    // gradients in the multipliers: `last` of the newest, `ahead` of the extrapolated ones behind it
-    fill(last, m, 0.0), fill(ga, m, 0.0), fill(gb, m, 0.0), fill(pull, m, 0.0);
-    add_product(at(k.back), m, n, g, last, -1.0);
-    for (int64_t number = k.steps - 1; number >= 0; number--) one_step_backward(number);
-    if (k.step == GRAM) add_combination(at(k.step_matrix), m, n, pull, g);
+    if (sided) sample.see_backward(ga, glow, ghigh);
   }
 
-  // new_k feeds ahead_{k+1} by 1 + μ_k and ahead_{k+2} by -μ_{k+1}; ga and gb hold the gradients of those two.
-  void one_step_backward(int64_t number) {
-    const double length = *at(k.length), momentum = at(k.momenta)[number];
-    const double next = number + 1 < k.steps ? at(k.momenta)[number + 1] : 0.0;
-    const Lanes* fresh = path + number * (k.step == GRAM ? m : m + n);
-    for (int64_t i = 0; i < m; i++) {
-      last[i] = (last[i] + ga[i] * (1 + momentum) - gb[i] * next) * signed_slope(fresh[i], i);
+  void clamp_backward() {
+    for (int64_t j = 0; j < n; j++) {
+      const Mask above = x[j] >= high[j], below = x[j] <= low[j];
+      ghigh[j] = where(above & !below, g[j], 0.0), glow[j] = where(below, g[j], 0.0);
+      g[j] = where((x[j] > low[j]) & (x[j] < high[j]), g[j], 0.0);
     }
-    std::copy(ga, ga + m, gb);
-    if (k.step == GRAM) {
-      for (int64_t i = 0; i < m; i++) pull[i] += last[i] * length;
-      fill(ga, m, 0.0);
-      if (number) add_product(at(k.turn), m, m, last, ga);
-    } else {
-      const Lanes* point = fresh + m;
-      fill(z, n, 0.0);
-      add_combination(at(k.step_matrix), m, n, last, z, length);
-      for (int64_t j = 0; j < n; j++) z[j] *= free(point[j], j), g[j] += z[j];
-      std::copy(last, last + m, ga);
-      if (number) add_product(at(k.step_matrix), m, n, z, ga, -1.0);
-    }
-    fill(last, m, 0.0);
   }
 
   // -- closing ------------------------------------------------------------------------------------------------------
@@ -299,17 +297,22 @@ class Place {
     const double* number = at(k.scale_numbers);
     Lanes marked(0.0);
     t = 1.0;
-    if (k.scale == SHRINK || k.scale == STRICT_SHRINK) {
+    if (sided) {
+      gauge = sample.gauge_of(z, scratch);
+      marked = gauge.marked;
+    } else if (k.scale == SHRINK || k.scale == STRICT_SHRINK) {
       gauge = gauge_of(k.shrink, numbers, n, z, scratch);
       marked = gauge.marked;
     }
-    if (k.scale == SHRINK) t = Lanes(1.0) / max(gauge.value, 1.0);
+    if (sided || k.scale == SHRINK) t = Lanes(1.0) / max(gauge.value, 1.0);
     if (k.scale == STRICT_SHRINK) {  // margin, kept, limit
       size = largest_size(z, n);
       t = Lanes(number[1]) / max(strict_bound(), number[1]);
     }
     if (k.scale == REACH) size = largest_size(z, n), t = Lanes(number[0]) / max(size, number[0]);
-    for (int64_t j = 0; j < n; j++) base[j] = k.base < 0 ? z[j] * t : z[j] * t + at(k.base)[j];
+    for (int64_t j = 0; j < n; j++) {
+      base[j] = sided ? z[j] * t + sample.base[j] : k.base < 0 ? z[j] * t : z[j] * t + at(k.base)[j];
+    }
     return marked;
   }
 
@@ -319,6 +322,7 @@ class Place {
   }
 
   void closed_backward() {
+    if (sided) return closed_backward_of_sample();
     if (k.scale == NO_SCALE) return;
     const double* number = at(k.scale_numbers);
     Lanes slope_t(0.0), by_gauge(0.0), by_size(0.0);
@@ -333,6 +337,12 @@ class Place {
     }
     if (k.scale != REACH) add_gauge_gradient(k.shrink, numbers, n, gauge.which, by_gauge, g);
     if (k.scale != SHRINK) add_size_gradient(z, n, size, by_size, g);
+  }
+
+  void closed_backward_of_sample() {
+    Lanes slope_t(0.0);
+    for (int64_t j = 0; j < n; j++) sample.gbase[j] += g[j], slope_t += g[j] * z[j], g[j] *= t;
+    sample.add_gauge_gradient(gauge, where(gauge.value >= 1.0, -slope_t * t * t, 0.0), g);
   }
 
   // -- the finished point: base -> out ------------------------------------------------------------------------------

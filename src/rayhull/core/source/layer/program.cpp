@@ -36,11 +36,12 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
                     may(b.conic == SHIFT, b.slacks, 2) && (b.conic != SHIFT || r == n) &&
                     may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
                     b.coefficients == b.columns + (b.conic == OWN ? r : 0) && (b.conic != NO_RAYS || r == 0);
-  const bool dual = b.step == GRAM || b.step == POINTS, clamps = b.step == CLAMP || b.step == POINTS;
+  const bool dual = b.step == GRAM || b.step == POINTS;
+  const bool clamps = b.step == CLAMP || (b.step == POINTS && b.low >= 0);
   const bool steps = b.step >= 0 && b.step < STEPS && b.equalities <= m && may(dual, b.step_matrix, m * n) &&
                      may(dual, b.back, m * n) && may(b.step == GRAM, b.turn, m * m) && may(dual, b.seen, m) &&
                      may(dual, b.length, 1) && may(dual, b.momenta, b.steps) && may(clamps, b.low, n) &&
-                     may(clamps, b.high, n) && (dual || (m == 0 && b.steps == 0));
+                     may(clamps, b.high, n) && (clamps || b.low < 0) && (dual || (m == 0 && b.steps == 0));
   const int64_t scale_numbers[] = {0, 0, 3, 1}, finish_numbers[] = {0, 2, 7};
   const bool closing = b.scale >= 0 && b.scale < SCALES && in(b.scale_numbers, scale_numbers[b.scale]) &&
                        gauge(b.shrink, b.scale == SHRINK || b.scale == STRICT_SHRINK) && may(b.base >= 0, b.base, n);
@@ -53,6 +54,32 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
          may(b.point >= 0, b.point, n) && may(b.hull_rank, b.hull, n * b.hull_rank) && may(b.equal_rank, b.equal, n * b.equal_rank) &&
          may(b.clean_rank, b.clean, n * b.clean_rank) && may(b.clean_rank, b.origin, n) &&
          b.start + b.count * b.coefficients <= coefficients;
+}
+
+bool fits(const Following& f, const Block& b, const int64_t* layout, int64_t layout_size, int64_t numbers_size,
+          int64_t b_width, bool strict) {
+  if (f.from == NO_SIDES) return true;
+  constexpr int64_t most = int64_t(1) << 24;
+  const bool of_sample = f.from == OF_SAMPLE;
+  if (f.from < 0 || f.from >= BASES || f.rows < 0 || f.rows > most || f.still < 0 || f.still > most) return false;
+  const int64_t n = b.size, all = f.rows + 2 * n;
+  const auto in = [&](int64_t place, int64_t length) { return place >= 0 && place <= numbers_size - length; };
+  const auto indices = [&](int64_t place, int64_t length, int64_t least, int64_t end) {
+    if (place < 0 || place > layout_size - length) return false;
+    for (int64_t i = 0; i < length; i++) {
+      if (layout[place + i] < least || layout[place + i] >= end) return false;
+    }
+    return true;
+  };
+  const bool rows = in(f.rhs, f.rows) && indices(f.columns_index, b.count * f.rows, 0, b_width) &&
+                    (of_sample ? in(f.matrix, f.rows * n) && in(f.sizes, f.rows * n) : in(f.at_base, f.rows));
+  const bool bounds = (f.upper < 0 || in(f.upper, n)) && (f.lower < 0 || in(f.lower, n)) && (f.upper < 0) == (f.lower < 0);
+  const bool maps = indices(f.step_index, b.step_rows, -1, all) && in(f.step_units, b.step_rows) &&
+                    indices(f.gauge_index, b.shrink.rows, 0, f.rows) && in(f.gauge_slack, b.shrink.rows) &&
+                    indices(f.still_index, f.still, 0, all) && in(f.margins, 4) && (!f.points || in(b.point, n));
+  const bool kinds = (b.scale == SHRINK || b.scale == NO_SCALE) && b.finish == NO_FINISH && b.conic == NO_RAYS && b.clean_rank == 0;
+  const bool proofs = !strict || (of_sample && in(f.steep, f.rows) && in(f.proof, f.rows));
+  return rows && bounds && maps && proofs && (!of_sample || kinds);
 }
 
 }  // namespace rayhull::layer

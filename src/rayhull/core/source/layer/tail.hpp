@@ -2,9 +2,9 @@
 //
 //   x = finish(x0 + t · approach(direction(c))),  t = scale of the closing
 //
-// nn/tail.py writes the constants of a layer into two arrays, a Program; the modules of nn/ are the definition. All is
-// computed in float64, as strict margins need it, and rounded once at the end: sums may be fused (one rounding fewer),
-// never left out.
+// nn/tail.py writes the constants of a layer into two arrays, a Program; the modules of nn/ are the definition. All but
+// the dual steps of float32 layers is computed in float64, as strict margins need it, and rounded once at the end: sums
+// may be fused (one rounding fewer), never left out.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,25 @@ enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CONICS };  // SHIFT: one row a
 enum Step : int64_t { NO_STEP, CLAMP, GRAM, POINTS, STEPS };
 enum Scale : int64_t { NO_SCALE, SHRINK, STRICT_SHRINK, REACH, SCALES };
 enum Finish : int64_t { NO_FINISH, INTERVAL, PULL, FINISHES };
+enum Base : int64_t { NO_SIDES, STAYS, OF_SAMPLE, BASES };  // the base point, where sides come with the sample
 
 // max_i (a_i·y - b_i) / h_i: rows over their slack, then bounds. Places in the numbers, -1 where there is none.
 struct Gauge {
   int64_t rows, matrix, offset;                       // (rows, n), (rows)
   int64_t upper, lower, upper_offset, lower_offset;  // (n) each
+};
+
+// What sides of the sample need to know of a block: see sample.hpp. A slack vector has the block's stated rows, then its
+// upper bounds, then its lower ones. Fields that end in _index are places in the layout.
+struct Following {
+  int64_t from;                                     // where the base point comes from: Base
+  int64_t rows, columns_index;                      // stated rows of a place; their columns of b, (count, rows)
+  int64_t rhs, at_base, matrix, sizes, steep;       // (rows) b as stated, a·x0; (rows, n) a, |a|; (rows) ‖a‖₁
+  int64_t upper, lower;                             // (n) as stated, infinite where there is none; -1 without any
+  int64_t step_index, step_units;                   // (step_rows) of the slack vector, -1 for none; 1 / length of the row
+  int64_t gauge_index, gauge_slack;                 // (shrink.rows) of the rows; the slack that the gauge was divided by
+  int64_t still, still_index;                       // how many entries of the slack vector nothing moves; which
+  int64_t points, margins, proof;                   // coefficients stand for points; Margins of sample.hpp; (rows)
 };
 
 // One kind of block, every field a number or a place among the numbers. memcpy'd from the layout: FIELDS of nn/tail.py.
@@ -39,6 +53,7 @@ struct Block {
   Gauge shrink;
   int64_t finish, finish_numbers, moving, apex, from, along;
   Gauge loose, tight;
+  Following following;
 };
 
 struct Program {
@@ -60,17 +75,34 @@ struct Given {
   const double* marks;
 };
 
+// One side of n samples, `stride` (0: one for all) from one to the next; its gradient is contiguous (n, width).
+struct Side {
+  const void* data;
+  int64_t stride, width;
+  bool wide;  // float64, or float32
+  void* gradient;
+};
+
+// What comes with the samples, in the order of the set's rows and coordinates; no data for what was not given.
+struct GivenSides {
+  Side base, b, lower, upper;
+  bool any() const { return base.data || b.data || lower.data || upper.data; }
+};
+
 // Whether every place of a block lies in the arrays.
 bool fits(const Block& block, const int64_t* layout, int64_t layout_size, int64_t numbers_size, int64_t coefficients,
           int64_t dim);
+bool fits(const Following& following, const Block& block, const int64_t* layout, int64_t layout_size,
+          int64_t numbers_size, int64_t b_width, bool strict);
 
-// x (n, dim) for samples start .. stop - 1.
+// x (n, dim) for samples start .. stop - 1; with sides, certified (n): whether the base point has slack in every row.
 template <class T>
-void tail_forward(const Program& program, const Given<T>& given, int64_t dim, T* x, int64_t start, int64_t stop);
+void tail_forward(const Program& program, const Given<T>& given, const GivenSides& sides, int64_t dim, T* x,
+                  bool* certified, int64_t start, int64_t stop);
 
-// The gradient in c, contiguous (n, width), for the gradient g in x (n, dim).
+// The gradient in c, contiguous (n, width), and those in the sides, for the gradient g in x (n, dim).
 template <class T>
-void tail_backward(const Program& program, const Given<T>& given, int64_t dim, const T* g, int64_t width, T* grad,
-                   int64_t start, int64_t stop);
+void tail_backward(const Program& program, const Given<T>& given, const GivenSides& sides, int64_t dim, const T* g,
+                   int64_t width, T* grad, int64_t start, int64_t stop);
 
 }  // namespace rayhull::layer

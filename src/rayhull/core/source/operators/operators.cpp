@@ -25,6 +25,12 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "Tensor state) -> Tensor");
   library.def("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
   library.def("layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
+  library.def(
+      "layer_tail_of_samples(Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, Tensor? upper, "
+      "Tensor layout, Tensor numbers) -> (Tensor, Tensor, int)");
+  library.def(
+      "layer_tail_of_samples_backward(Tensor g, Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, "
+      "Tensor? upper, Tensor layout, Tensor numbers) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
@@ -34,4 +40,6 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("layer_tail", TORCH_BOX(&rayhull::layer_tail));
   library.impl("layer_tail_backward", TORCH_BOX(&rayhull::layer_tail_backward));
+  library.impl("layer_tail_of_samples", TORCH_BOX(&rayhull::layer_tail_of_samples));
+  library.impl("layer_tail_of_samples_backward", TORCH_BOX(&rayhull::layer_tail_of_samples_backward));
 }

@@ -1,0 +1,209 @@
+// Dual steps towards the nearest point, forwards and backwards: for eight samples in double or single precision (Lanes,
+// Singles), or for one sample (double, float). What comes after them closes what they leave, so that single precision
+// serves float32 layers, strict ones too.
+#pragma once
+
+#include "products.hpp"
+#include "tail.hpp"
+
+#include <vector>
+
+namespace rayhull::layer {
+
+// A (m, n) as the products of a vector type need it: as it is, in its own precision, or for one sample both ways round.
+template <class V>
+class Matrix {
+ public:
+  using S = Number<V>;
+  static constexpr bool one = std::is_floating_point_v<V>;
+
+  Matrix(const double* A, int64_t m, int64_t n) : m_(m), n_(n), data_(nullptr) {
+    if constexpr (std::is_same_v<V, Lanes>) {
+      data_ = A;
+    } else {
+      copy(A);
+    }
+  }
+
+  // out += sign · A x
+  void product(const V* x, V* out, S sign = S(1)) const {
+    if constexpr (one) {
+      add_combination_of_one(turned_.data(), n_, m_, x, out, sign);
+    } else {
+      add_product(data(), m_, n_, x, out, sign);
+    }
+  }
+
+  // out += sign · Aᵀ w
+  void combination(const V* w, V* out, S sign = S(1)) const {
+    if constexpr (one) {
+      add_combination_of_one(data(), m_, n_, w, out, sign);
+    } else {
+      add_combination(data(), m_, n_, w, out, sign);
+    }
+  }
+
+ private:
+  int64_t m_, n_;
+  const double* data_;
+  std::vector<S> own_, turned_;
+
+  const S* data() const {
+    if constexpr (std::is_same_v<V, Lanes>) return data_;
+    return own_.data();
+  }
+
+  void copy(const double* A) {
+    const int64_t along = one ? padded<S>(n_) : n_, across = padded<S>(m_);
+    own_.assign(m_ * along, S(0));
+    if (one) turned_.assign(n_ * across, S(0));
+    for (int64_t i = 0; i < m_; i++) {
+      for (int64_t j = 0; j < n_; j++) {
+        own_[i * along + j] = S(A[i * n_ + j]);
+        if (one) turned_[j * across + i] = S(A[i * n_ + j]);
+      }
+    }
+  }
+};
+
+template <class V>
+class DualSteps {
+ public:
+  using S = Number<V>;
+
+  // `keeps`: every step is kept, for a backward pass.
+  DualSteps(const double* numbers, const Block& block, bool keeps)
+      : k(block), m(block.step_rows), n(block.size), by_gram(block.step == GRAM), keeps(keeps),
+        length(S(numbers[block.length])), momenta(numbers + block.momenta), rows(numbers + block.step_matrix, m, n),
+        turn(numbers + (by_gram ? block.turn : 0), by_gram ? m : 0, by_gram ? m : 0) {
+    const int64_t M = padded<S>(m), N = padded<S>(n), steps = keeps ? block.steps : 1;
+    const int64_t sizes[] = {N, M, N, N, M, M, M, N, M, M, N, M, N, N, steps * (M + (by_gram ? 0 : N))};
+    int64_t total = 0;
+    for (int64_t size : sizes) total += size;
+    store.assign(total, V(S(0)));
+    V** arrays[] = {&y, &seen, &low, &high, &pull, &last, &ahead, &z, &ga, &gb, &gy, &gseen, &glow, &ghigh, &path};
+    V* next = store.data();
+    for (size_t i = 0; i < std::size(arrays); i++) *arrays[i] = next, next += sizes[i];
+  }
+
+  // From y, seen from the base point as the right-hand sides and bounds are, to the multipliers. Returns 0, or not a
+  // number for lanes in which something overflowed.
+  Lanes forward(const Lanes* from, const Lanes* rhs, const Lanes* lower, const Lanes* upper, Lanes* multipliers) {
+    take(from, n, y), take(rhs, m, seen);
+    if (!by_gram) take(lower, n, low), take(upper, n, high);
+    fill(last, m, S(0)), fill(ahead, m, S(0));
+    if (by_gram) start_by_gram();
+    for (int64_t number = 0; number < k.steps; number++) {
+      if (by_gram) {
+        gram_step(number);
+      } else {
+        points_step(number);
+      }
+      advance(S(momenta[number]), of_step(number));
+    }
+    Lanes bad(0.0);
+    for (int64_t i = 0; i < m; i++) multipliers[i] = widened(last[i]), bad += mark(multipliers[i]);
+    return bad;
+  }
+
+  // From the gradient in the multipliers to those in y (added), right-hand sides and bounds (written; none for a block
+  // without bounds in its steps).
+  void backward(const Lanes* g, Lanes* to_y, Lanes* to_rhs, Lanes* to_lower, Lanes* to_upper) {
+    take(g, m, last);
+    fill(ga, m, S(0)), fill(gb, m, S(0)), fill(gy, n, S(0)), fill(gseen, m, S(0)), fill(glow, n, S(0)), fill(ghigh, n, S(0));
+    for (int64_t number = k.steps - 1; number >= 0; number--) one_step_backward(number);
+    if (by_gram) rows.combination(gseen, gy, S(-1));
+    for (int64_t j = 0; j < n; j++) to_y[j] += widened(gy[j]), to_lower[j] = widened(glow[j]), to_upper[j] = widened(ghigh[j]);
+    for (int64_t i = 0; i < m; i++) to_rhs[i] = widened(gseen[i]);
+  }
+
+ private:
+  const Block& k;
+  const int64_t m, n;
+  const bool by_gram, keeps;
+  const S length;
+  const double* momenta;
+  const Matrix<V> rows, turn;
+  std::vector<V> store;
+  V *y, *seen, *low, *high, *pull, *last, *ahead, *z, *ga, *gb, *gy, *gseen, *glow, *ghigh, *path;
+
+  static void take(const Lanes* from, int64_t size, V* to) {
+    for (int64_t i = 0; i < size; i++) to[i] = narrowed<V>(from[i]);
+  }
+
+  // What is kept of a step: its multipliers, then, with bounds, the point before the clamp.
+  V* of_step(int64_t number) const { return path + (keeps ? number * (padded<S>(m) + (by_gram ? 0 : padded<S>(n))) : 0); }
+
+  V sign(V v, int64_t i) const { return i < m - k.equalities ? where(v < V(S(0)), V(S(0)), v) : v; }
+  V slope(V v, int64_t i) const { return i < m - k.equalities ? where(v > V(S(0)), V(S(1)), V(S(0))) : V(S(1)); }
+
+  V clamp(V v, int64_t j) const {
+    v = where(v < low[j], low[j], v);
+    return where(v > high[j], high[j], v);
+  }
+
+  // ahead = new + momentum (new - last), last = new
+  void advance(S momentum, const V* fresh) {
+    for (int64_t i = 0; i < m; i++) {
+      ahead[i] = fresh[i] + (fresh[i] - last[i]) * V(momentum);
+      last[i] = fresh[i];
+    }
+  }
+
+  // Without bounds G z(μ) is affine in μ: one product with 1 - s G Gᵀ a step.
+  void start_by_gram() {
+    fill(pull, padded<S>(m), S(0));
+    rows.product(y, pull);
+    for (int64_t i = 0; i < m; i++) pull[i] = (pull[i] - seen[i]) * V(length);
+  }
+
+  void gram_step(int64_t number) {
+    V* fresh = of_step(number);
+    for (int64_t i = 0; i < m; i++) fresh[i] = pull[i];
+    if (number) turn.combination(ahead, fresh);
+    for (int64_t i = 0; i < m; i++) fresh[i] = sign(fresh[i], i);
+  }
+
+  // With bounds: the point z(μ) itself, clamped, in every step.
+  void points_step(int64_t number) {
+    V *fresh = of_step(number), *point = fresh + padded<S>(m);
+    for (int64_t j = 0; j < n; j++) point[j] = y[j];
+    if (number) rows.combination(ahead, point, S(-1));
+    for (int64_t j = 0; j < n; j++) z[j] = clamp(point[j], j);
+    fill(fresh, padded<S>(m), S(0));
+    rows.product(z, fresh);
+    for (int64_t i = 0; i < m; i++) fresh[i] = sign(ahead[i] + (fresh[i] - seen[i]) * V(length), i);
+  }
+
+  // new_k feeds ahead_{k+1} by 1 + μ_k and ahead_{k+2} by -μ_{k+1}; ga and gb hold the gradients of those two.
+  void one_step_backward(int64_t number) {
+    const S momentum = S(momenta[number]), next = number + 1 < k.steps ? S(momenta[number + 1]) : S(0);
+    const V* fresh = of_step(number);
+    for (int64_t i = 0; i < m; i++) {
+      last[i] = (last[i] + ga[i] * V(1 + momentum) - gb[i] * V(next)) * slope(fresh[i], i);
+      gb[i] = ga[i], gseen[i] -= last[i] * V(length);
+    }
+    if (by_gram) {
+      fill(ga, padded<S>(m), S(0));
+      if (number) turn.product(last, ga);
+    } else {
+      points_backward(fresh + padded<S>(m), number > 0);
+    }
+    fill(last, m, S(0));
+  }
+
+  void points_backward(const V* point, bool goes_on) {
+    fill(z, padded<S>(n), S(0));
+    rows.combination(last, z, length);
+    for (int64_t j = 0; j < n; j++) {
+      const V zero = V(S(0)), below = where(point[j] > low[j], zero, z[j]), above = where(point[j] < high[j], zero, z[j]);
+      glow[j] += below, ghigh[j] += where(point[j] > low[j], above, zero);
+      z[j] = where(point[j] > low[j], where(point[j] < high[j], z[j], zero), zero);
+      gy[j] += z[j];
+    }
+    for (int64_t i = 0; i < m; i++) ga[i] = last[i];
+    if (goes_on) rows.product(z, ga, S(-1));
+  }
+};
+
+}  // namespace rayhull::layer
