@@ -83,7 +83,7 @@ def floors() -> str:
         "short operations are a large ratio there; the dual steps that `auto` takes to learn well are most of it (the "
         "shrink alone, and ten of them, have rows of their own). "
         "HardNet-Aff costs less, and its points are outside: on the box it breaks a row by "
-        f"{worst:.2g}. Folded and compiled graphs run the tensor operations, not the kernels of eager calls."
+        f"{worst:.2g}. Compiled graphs call the kernel of eager calls, exported ones hold the tensor operations."
     )
 
 

@@ -239,6 +239,7 @@ def test_dual_steps_that_overflow_in_single_precision_are_taken_in_double(n):
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("method", ["auto", "shrink", "approach"])
 def test_a_compiled_graph_calls_the_operator_and_an_exported_one_does_not(method, strict):
+    torch.compiler.reset()
     layer = rh.Constrained(6, rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), method=method, strict=strict)
     names = []
 
@@ -256,6 +257,7 @@ def test_a_compiled_graph_calls_the_operator_and_an_exported_one_does_not(method
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_gradients_of_a_compiled_graph_are_those_of_an_eager_call(strict):
+    torch.compiler.reset()
     layer = rh.Constrained(6, rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), strict=strict)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     found = []
@@ -266,6 +268,7 @@ def test_gradients_of_a_compiled_graph_are_those_of_an_eager_call(strict):
 
 
 def test_a_compiled_graph_follows_a_cast_and_a_switch():
+    torch.compiler.reset()
     layer = rh.Constrained(4, rh.monotone(5) & rh.box(-1, 1))
     h = torch.randn(3, 4)
     for change in (layer.double, lambda: setattr(layer, "strict", True), lambda: setattr(layer, "shrinking", False)):

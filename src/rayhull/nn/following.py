@@ -134,9 +134,10 @@ class Following(Constants):
         return self._by_rule(sides, local.rhs.shape[0]) if self._has_rule(sides) else self._phase_one(local)
 
     def base_of(self, sides: Sides, n: int, dtype: torch.dtype) -> Tensor:
-        """The same for sides of n samples that are not spread yet, in the dtype."""
-        wide = Sides(**{name: getattr(sides, name).to(dtype) for name in sides.given})
-        return self._by_rule(wide, n) if self._has_rule(sides) else self._phase_one(self.sets(wide, n))
+        """The same for sides of n samples in any dtype, in this one."""
+        if self._has_rule(sides):
+            return self._by_rule(sides, n).to(dtype)
+        return self._phase_one(self.sets(Sides(**{name: getattr(sides, name).to(dtype) for name in sides.given}), n))
 
     def _has_rule(self, sides: Sides) -> bool:
         return self.rule_sides is not None and not sides.has_rows
@@ -145,7 +146,8 @@ class Following(Constants):
         """K θ + k"""
         assert self.rule_sides is not None
         theta = [getattr(self.sets if getattr(sides, s) is None else sides, s).expand(n, -1) for s in self.rule_sides]
-        return torch.addmm(self.k, theta[0] if len(theta) == 1 else torch.cat(theta, -1), self.K.mT)
+        stacked = theta[0] if len(theta) == 1 else torch.cat(theta, -1)
+        return torch.addmm(self.k, stacked.to(self.k.dtype), self.K.mT)
 
     @cached_property
     def size(self) -> float:

@@ -161,7 +161,7 @@ class MapInto(Blockwise):
         """After a change of the blocks: what is worked out from them is worked out anew."""
         self.coefficients = self.parts.coefficients
         self.programs: dict[tuple[Any, ...], tail.Packed | None] = {}
-        self.kept_base: dict[tuple[str, ...], bool] = {}  # what keeps_base said, for sample_tail
+        self.plans: dict[tuple[Any, ...], sample_tail.Plan | None] = {}
         self.packed = tail.pack_for_graphs(self)
 
     def forward(
@@ -260,7 +260,7 @@ class MapInto(Blockwise):
     def _kind(self) -> Kind:
         return Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
 
-    def free_points(self, c: Tensor, origin: Sequence[Tensor] = ()) -> Tensor:
+    def meaning_of(self, c: Tensor, origin: Sequence[Tensor] = ()) -> Tensor:
         """What c stands for with nothing imposed, flat, in the order of the event. Shape: (n, k) → (n, d)"""
         if self.strict:
             c = finite(overflow_cut(c, origin) if origin else c)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,44 +35,61 @@ if TYPE_CHECKING:
 # -- the call --------------------------------------------------------------------------------------------------------
 
 
+class Plan(NamedTuple):
+    """How a layer takes sides of these names: worked out at the first call with them."""
+
+    stays: Packed | None  # the program from the stated base point, where it may have slack for every sample
+    of_sample: Packed | None  # the program from base points of the samples
+    following: Following | None
+    dtype: torch.dtype  # of base points
+    strict: bool
+
+
 def points(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
     """Points by the operator, or None where the tensor operations have to serve, or refuse what was given."""
     names = sides.given
-    if sides.has_rows or not tail.is_plain(c) or not all(_is_plain(getattr(sides, name)) for name in names):
+    if not tail.is_plain(c) or not all(_is_plain(getattr(sides, name)) for name in names):
         return None
-    return (_flat_points if _is_flat(into, c, sides, names) else _of_any_shape)(into, c, sides, origin)
+    key = (names, c.dtype, into.shrinking, into.smooth)
+    if key not in into.plans:
+        into.plans[key] = _plan(into, names, c.dtype)
+    plan = into.plans[key]
+    if plan is None:
+        return None
+    return (_flat_points if _is_flat(into, c, sides, names) else _of_any_shape)(into, plan, c, sides, origin)
 
 
-def _flat_points(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
+def _plan(into: MapInto, names: Sequence[str], dtype: torch.dtype) -> Plan | None:
+    """The programs that serve, None where the tensor operations do."""
+    if {"A", "A_eq"} & set(names):
+        return None
+    stays = tail.program(into, dtype) if into.keeps_base(names) else None
+    if into.keeps_base(names) and (stays is None or not stays.follows):
+        return None
+    follows = into.coefficients == into.polyhedron.dim and (into.strict or not into.parts.are_nearest)
+    moves_bounds = bool({"lower", "upper"} & set(names))
+    of_sample = followed_program(into, dtype, moves_bounds) if follows else None
+    if stays is None and of_sample is None:
+        return None
+    wide = torch.float64 if into.strict else dtype
+    return Plan(stays, of_sample, into.follow() if follows else None, wide, into.strict)
+
+
+def _flat_points(into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
     """Points (n, d) for n samples with sides (n, width)."""
-    if not into.strict:
-        origin = ()
-    names = sides.given
-    keeps = into.kept_base.get(names)
-    if into.kept_base.setdefault(names, into.keeps_base(names)) if keeps is None else keeps:
-        packed = tail.program(into, c.dtype)
-        if packed is None or not packed.follows:
-            return None
-        x, _, missed = run(c, sides, origin, packed, into)
+    origin = origin if plan.strict else ()
+    if plan.stays is not None:
+        x, _, missed = run(c, sides, origin, plan.stays, into)
         if not missed:
             return x
-    return _of_samples(into, c, sides, origin)
-
-
-def _of_samples(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
-    """Points seen from base points of the samples."""
-    if into.coefficients != into.polyhedron.dim or (into.parts.are_nearest and not into.strict):
+    if plan.of_sample is None or plan.following is None:
         return None
-    packed = followed_program(into, c.dtype, sides.lower is not None or sides.upper is not None)
-    if packed is None:
-        return None
-    following, dtype = into.follow(), torch.float64 if into.strict else c.dtype
-    base = sides.base if sides.base is not None else following.base_of(sides, c.shape[0], dtype)
-    x, certified, missed = run(c, sides._replace(base=base, b_eq=None), origin, packed, into)
+    base = plan.following.base_of(sides, c.shape[0], plan.dtype) if sides.base is None else sides.base
+    x, certified, missed = run(c, sides._replace(base=base), origin, plan.of_sample, into)
     if not missed:
         return x
-    whole = sides.spread(c.shape[:1], dtype)
-    return following.settled(x.flatten(1), certified, whole, into.free_points(c, origin), into.strict)
+    free, whole = into.meaning_of(c, origin), sides.spread(c.shape[:1], plan.dtype)
+    return plan.following.settled(x.flatten(1), certified, whole, free, plan.strict)
 
 
 def _is_plain(side: Tensor) -> bool:
@@ -87,19 +104,22 @@ def _is_flat(into: MapInto, c: Tensor, sides: Sides, names: Sequence[str]) -> bo
     return all(getattr(sides, name).shape == (n, widths[name]) for name in names)
 
 
-def _of_any_shape(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
+def _of_any_shape(into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
     """The same for any batch dimensions: sides that serve all samples are expanded."""
     P = into.polyhedron
     checked = sides.checked(P)
     batch = checked.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
-    n = math.prod(batch)
-    flat = Sides(**{name: getattr(checked, name).expand(*batch, -1).reshape(n, -1) for name in checked.given})
+    flat = Sides(**{name: _rows_of(getattr(checked, name), batch) for name in checked.given})
     if origin and tuple(origin[0].shape[:-1]) != batch:
         features, *weights = origin
-        origin = (features.expand(*batch, -1).reshape(n, -1), *weights)
-    own = c.expand(*batch, -1).reshape(n, -1)
-    x = _flat_points(into, own, flat, origin)
+        origin = (_rows_of(features, batch), *weights)
+    x = _flat_points(into, plan, _rows_of(c, batch), flat, origin)
     return None if x is None else x.reshape(*batch, *P.shape)
+
+
+def _rows_of(value: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """One row for each sample."""
+    return value.expand(*batch, -1).reshape(math.prod(batch), value.shape[-1])
 
 
 class SampleTail(torch.autograd.Function):

@@ -47,7 +47,7 @@ class Sample {
     } else if (!moves_rows) {
       for (int64_t g = 0; g < k.shrink.rows; g++) slack[gauge_row(g)] = at_(f.gauge_slack)[g];
     }
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < (bounded() ? n : 0); j++) {
       slack[rows + j] = moves_high ? high[j] - base[j] : stated_slack(k.shrink.upper, j);
       slack[rows + n + j] = moves_low ? base[j] - low[j] : stated_slack(k.shrink.lower, j);
     }
@@ -91,7 +91,7 @@ class Sample {
       found.marked += mark(values[g]);
       found.take(share(values[g] * at_(f.gauge_slack)[g] + margin * steep(i), kept[i]), double(g));
     }
-    if (!moves_high && !moves_low && k.shrink.upper < 0) return found;
+    if (!bounded()) return found;
     for (int64_t j = 0; j < n; j++) {
       found.marked += mark(y[j]);
       found.take(share(y[j] + margin, kept[rows + j]), double(k.shrink.rows + j));
@@ -137,7 +137,8 @@ class Sample {
   }
 
   void clear_gradients() {
-    fill(gslack, rows + 2 * n, 0.0), fill(gbase, n, 0.0), fill(ghigh, n, 0.0), fill(glow, n, 0.0);
+    fill(gslack, entries(), 0.0), fill(gbase, n, 0.0);
+    if (bounded() || p.strict) fill(ghigh, n, 0.0), fill(glow, n, 0.0);
   }
 
   // From the gradient in the finished point to that in x, in place.
@@ -153,19 +154,20 @@ class Sample {
 
   // Gradients of slack and base point -> those of what was given.
   void give_back(const GivenSides& given, const At& at) {
-    const Lanes *up = gslack + rows, *down = up + n;
     if (given.b.data) {
       for (int64_t i = 0; i < rows; i++) scatter_gradient(gslack[i] + at.marked, given.b, column(at, i), at);
     }
+    const Lanes *up = gslack + rows, *down = up + n;
     const Side &above = at.sign > 0 ? given.upper : given.lower, &below = at.sign > 0 ? given.lower : given.upper;
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < (bounded() ? n : 0); j++) {
       if (above.data) scatter_gradient((up[j] + ghigh[j]) * at.sign + at.marked, above, at.positions[j], at);
       if (below.data) scatter_gradient((glow[j] - down[j]) * at.sign + at.marked, below, at.positions[j], at);
     }
     if (!given.base.data) return;
     add_combination(at_(f.matrix), rows, n, gslack, gbase, -1.0);
     for (int64_t j = 0; j < n; j++) {
-      scatter_gradient((gbase[j] - up[j] + down[j]) * at.sign + at.marked, given.base, at.positions[j], at);
+      if (bounded()) gbase[j] += down[j] - up[j];
+      scatter_gradient(gbase[j] * at.sign + at.marked, given.base, at.positions[j], at);
     }
   }
 
@@ -189,6 +191,8 @@ class Sample {
   int64_t step_entry(int64_t s) const { return p.layout[f.step_index + s]; }
   int64_t column(const At& at, int64_t i) const { return p.layout[f.columns_index + at.number * rows + i]; }
   bool moves(int64_t stated, const Side& side) const { return (f.from == OF_SAMPLE && stated >= 0) || side.data; }
+  bool bounded() const { return moves_high || moves_low || k.shrink.upper >= 0; }
+  int64_t entries() const { return bounded() ? rows + 2 * n : rows; }
   bool moved(int64_t i) const { return i < rows ? moves_rows : i < rows + n ? moves_high : moves_low; }
   Lanes stated_slack(int64_t inverse, int64_t j) const { return inverse < 0 ? Lanes(INFINITE) : Lanes(1.0 / at_(inverse)[j]); }
 
@@ -202,10 +206,13 @@ class Sample {
     for (int64_t i = 0; i < rows; i++) rhs[i] = given.b.data ? gather(given.b, column(at, i), at) : Lanes(at_(f.rhs)[i]);
     const Side &above = at.sign > 0 ? given.upper : given.lower, &below = at.sign > 0 ? given.lower : given.upper;
     for (int64_t j = 0; j < n; j++) {
-      high[j] = above.data ? gather(above, at.positions[j], at) * at.sign : Lanes(f.upper < 0 ? INFINITE : at_(f.upper)[j]);
-      low[j] = below.data ? gather(below, at.positions[j], at) * at.sign : Lanes(f.lower < 0 ? -INFINITE : at_(f.lower)[j]);
       if (given.base.data) base[j] = gather(given.base, at.positions[j], at) * at.sign;
       else base[j] = k.base < 0 ? 0.0 : at_(k.base)[j];
+    }
+    if (!bounded() && !p.strict) return;
+    for (int64_t j = 0; j < n; j++) {
+      high[j] = above.data ? gather(above, at.positions[j], at) * at.sign : Lanes(f.upper < 0 ? INFINITE : at_(f.upper)[j]);
+      low[j] = below.data ? gather(below, at.positions[j], at) * at.sign : Lanes(f.lower < 0 ? -INFINITE : at_(f.lower)[j]);
     }
   }
 
@@ -233,13 +240,12 @@ class Sample {
       fine = fine & (slack[i] >= -size_of(i) * margins().still);
       slack[i] = INFINITE;
     }
-    const int64_t all_entries = rows + 2 * n;
-    for (int64_t i = 0; i < all_entries; i++) {
+    for (int64_t i = 0; i < entries(); i++) {
       if (moved(i)) fine = fine & (slack[i] > 0.0);
       kept[i] = slack[i];
     }
     if (!p.strict) return fine;
-    for (int64_t i = 0; i < all_entries; i++) {
+    for (int64_t i = 0; i < entries(); i++) {
       kept[i] = kept[i] - size_of(i) * margins().slack - steep(i) * margins().tiny;
     }
     return fine;
