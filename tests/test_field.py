@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
+from benchmarks.field_page import faster
 from benchmarks.field_peers import DC3, HardNetAff, Head, PiNet
 from benchmarks.field_problems import control_plan_problem, dc3_data, fingerprint, hardnet_data, quadratic_problem
 from benchmarks.field_training import Ours
@@ -90,3 +91,9 @@ def test_a_pull_leads_back_from_a_row_that_holds_every_sample(pull: float, end: 
         (x.square().mean() + pull * layer.moved).backward()
         optimizer.step()
     assert float(layer(h).detach().mean()) == pytest.approx(end, abs=1e-2)
+
+
+def test_the_page_names_who_is_faster():
+    times = {"rayhull": (2.0, 1.0), "rayhull, nearest point": (1.0, 0.5), "DC3": (1.5, 1.5), "Pi-net": (9.0, 0.9)}
+    text = faster([{"problem": "toy", "method": m, "all": whole, "one": one} for m, (whole, one) in times.items()])
+    assert text.startswith("Faster than `rayhull` for the whole test set: DC3 on toy. For one sample: Pi-net on toy.")
