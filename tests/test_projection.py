@@ -227,6 +227,19 @@ def test_duplicate_rows_change_nothing() -> None:
 
 
 @needs_core
+@pytest.mark.parametrize("bounded", [0, 1, 4])
+def test_an_order_with_a_bound_on_one_coordinate_alone_is_in_no_box(bounded: int) -> None:
+    """Clipping after the order alone would be wrong there; it was certified, but by a second solver."""
+    upper = np.full(6, np.inf)
+    upper[bounded] = 0.1
+    P = SETS["partial order"] & rh.box(-np.inf, upper)
+    x = points(P, 50)
+    z, info = rh.project(P, x, return_info=True)
+    assert certify(P, x, z) is None
+    assert not info.fallback.any()
+
+
+@needs_core
 def test_structure_finds_the_closed_forms() -> None:
     solvers = {name: {block.solver.name for block in plan(P)} for name, P in SETS.items()}
     assert solvers["box"] == {"clamp"}

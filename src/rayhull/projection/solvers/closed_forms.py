@@ -252,8 +252,14 @@ class Order(Solver):
         bounds = [lower, upper]
         if self.root is not None:
             bounds = [v / self.root.to(v.device) for v in bounds]
-        alike = [(v == v[:, :1]) | ((v - v[:, :1]).abs() <= 1e-15 * v.abs()) for v in bounds]
-        return bool(alike[0].all() & alike[1].all() & ~c.any())
+        return bool(_are_alike(bounds[0]) & _are_alike(bounds[1]) & ~c.any())
+
+
+def _are_alike(bound: Tensor) -> Tensor:
+    """Whether each sample has one bound for all coordinates, up to rounding. Shape: (1 or N, d) → ()."""
+    first = bound[:, :1]
+    close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
+    return ((bound == first) | close).all()
 
 
 class Forest(Solver):
