@@ -6,7 +6,7 @@ Each is a head: how the last Linear starts, and a map from its outputs to points
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from benchmarks.learning_problem import Problem
+from benchmarks.learning_problem import Problem, squared
 
 WIDTH = 64
 Map = Callable[..., Tensor]
@@ -28,7 +28,10 @@ PINET = (
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """``start(seed)`` gives weight (k, WIDTH) and bias (k,) of the last Linear; maps take (n, k) and sides."""
+    """``start(seed)`` gives weight (k, WIDTH) and bias (k,) of the last Linear; maps take (n, k) and sides.
+
+    ``penalty(y, c, **sides)`` is added to the training loss, for points y (n, d) of coefficients c (n, k).
+    """
 
     start: Callable[[int], tuple[Tensor, Tensor]]
     training: Map
@@ -79,6 +82,33 @@ def ours(**options: object) -> Callable[[Problem], Head]:
     return make
 
 
+def kept_near(problem: Problem, weight: float = 0.01) -> Head:
+    """The nearest point, and a hundredth of the free point's squared distance from the set in the training loss."""
+    head = METHODS["projection"](problem)
+    layer = head.layer
+    assert layer is not None
+
+    def distance(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
+        return weight * (layer.map.point_of(c).flatten(1) - y.detach()).square().sum(-1)
+
+    return replace(head, penalty=distance)
+
+
+def leaking(problem: Problem, leak: float = 0.1) -> Head:
+    """A Linear and the nearest point, past which a tenth of the gradient leaks in training; for losses with targets."""
+    if problem.loss is not squared:
+        raise NotForThisSet("for losses that pull towards targets: others drive its free points away from the set")
+    nearest = rh.Projection(problem.P, leak=leak)
+
+    def into(y: Tensor) -> Tensor:
+        return nearest(y.reshape(-1, *problem.P.shape)).flatten(1)
+
+    def evaluated(y: Tensor) -> Tensor:
+        return rh.project(problem.P, y.reshape(-1, *problem.P.shape)).flatten(1)
+
+    return Head(plain_start(problem.P.dim), into, evaluated)
+
+
 def after_training(problem: Problem) -> Head:
     """Train free of the inequalities, project afterwards. Equalities, which a matrix meets, hold in training too."""
     nearest, rows = rh.Projection(problem.P), Dense.of(problem.P)
@@ -112,7 +142,7 @@ def penalty(problem: Problem, weight: float = 10.0) -> Head:
     """Free outputs, and ten times the squared violations in the training loss: not hard."""
     rows = Dense.of(problem.P)
 
-    def violations(y: Tensor, b_eq: Tensor | None = None) -> Tensor:
+    def violations(y: Tensor, c: Tensor, b_eq: Tensor | None = None) -> Tensor:
         e = rows.e if b_eq is None else b_eq
         return weight * (torch.relu(y @ rows.A.mT - rows.b).square().sum(-1) + (y @ rows.E.mT - e).square().sum(-1))
 
@@ -203,7 +233,7 @@ def dc3(problem: Problem, steps: int = 10, rate: float = 1e-4) -> Head:
             z = z - moved
         return completed(z, e)
 
-    def violations(y: Tensor, **sides: Tensor) -> Tensor:
+    def violations(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
         return 10.0 * torch.relu(y @ rows.A.mT - rows.b).square().sum(-1)
 
     return Head(plain_start(problem.P.dim - len(E)), into, into, violations)
@@ -245,6 +275,8 @@ METHODS: dict[str, Callable[[Problem], Head]] = {
     "shrink": ours(method="shrink"),
     "approach": ours(method="approach"),
     "projection": ours(method="projection"),
+    "projection, kept near": kept_near,
+    "projection, leak": leaking,
     "free, then project": after_training,
     "penalty": penalty,
     "RAYEN": rayen,

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks import plots
 from benchmarks.harness import RESULTS, table
 from benchmarks.learning import PROBLEMS
-from benchmarks.learning_training import RATES
+from benchmarks.learning_training import RATES, SEEDS
 
 HARD = (
     "auto",
@@ -22,7 +22,7 @@ HARD = (
     "projection, before",
     "shrink, before",
 )
-OURS = ("auto", "projection", "shrink", "approach")
+OURS = ("auto", "projection", "shrink", "approach", "projection, kept near", "projection, leak")
 PEERS = ("RAYEN", "HardNet-Aff", "qpth", "Pi-net", "penalty", "DC3")
 AFTER, GOAL, GOAL_AFTER = "free, then project", 1.10, 1.25
 FARTHEST = 300  # of the plot's axis: RAYEN's convex curves would be at 4e5
@@ -42,13 +42,14 @@ STYLES = {
 def figure(row: Row | None) -> str:
     """The loss, or the gap to the optimum, with the spread over seeds; a dash where the way has no answer.
 
-    Empty where it was not run; ° where it was run at older rates than the others.
+    Empty where it was not run; ° where it was run at older rates than the others, ³ with three seeds, not six.
     """
     if row is None or row.get("left out", "").startswith("not installed"):
         return ""
     if "left out" in row:
         return "–"
     older = "" if {run["rate"] for run in row["runs"]} == set(RATES) else "°"
+    older += "" if older or "splits" in row or {run["seed"] for run in row["runs"]} == set(SEEDS) else "³"
     if row["optimum"] is None:
         return f"{row['loss']:.3g} ± {row['spread']:.1g}{older}"
     unit = 100 / abs(row["optimum"])

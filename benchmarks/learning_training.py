@@ -78,10 +78,12 @@ def train(problem: Problem, head: Head, steps: int, seeds: Sequence[int]) -> Sta
     for k in range(steps):
         pick = torch.stack([torch.randint(count, (BATCH,), generator=g) for g in draws])
         x, data = problem.inputs["train"][pick], problem.data["train"][pick]
-        y, sides = points(problem, head.training, stack(x), x)
+        c = stack(x)
+        y, sides = points(problem, head.training, c, x)
         loss = problem.loss(y, data).mean(-1).sum()
         if head.penalty is not None:
-            loss = loss + head.penalty(y.flatten(0, 1), **sides).reshape(y.shape[:2]).mean(-1).sum()
+            added = head.penalty(y.flatten(0, 1), c.flatten(0, 1), **sides)
+            loss = loss + added.reshape(y.shape[:2]).mean(-1).sum()
         optimizer.zero_grad()
         loss.backward()
         stack.step(optimizer, 0.5 * (1 + math.cos(math.pi * k / steps)))

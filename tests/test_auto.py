@@ -19,6 +19,7 @@ from rayhull.nn.closed_forms import chain_of_slopes
 from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
 from rayhull.nn.trial import GOOD, WIDE, Figures, Trial, mapped
+from rayhull.sets import interior
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
@@ -277,6 +278,17 @@ def test_the_user_gives_the_base_point_and_the_scale() -> None:
     large = rh.Constrained(16, rh.convex(20), scale=rh.scale_from(np.full((3, 20), 100.0)))
     x = large(torch.randn(256, 16))
     assert 30 < float(x.detach().square().mean().sqrt()) < 500
+
+
+def test_a_base_point_with_clear_slack_spares_the_centre(monkeypatch: pytest.MonkeyPatch) -> None:
+    P = rh.Polyhedron(np.random.default_rng(0).standard_normal((20, 10)), 1.0, lower=-1, upper=1)
+    monkeypatch.setattr(interior, "newton", lambda *given: pytest.fail("the centre was worked out"))
+    into = rh.MapInto(P, method="shrink", base=np.zeros(10))
+    assert bool(P.contains(into(10 * torch.randn(64, 10))).all())
+    flat = rh.Polyhedron([[1, 1], [-1, -1]], [1, -1], lower=0)  # x1 + x2 = 1, by two rows without slack
+    monkeypatch.undo()
+    x = rh.MapInto(flat, method="shrink", base=np.array([0.25, 0.75]))(torch.randn(64, 2))
+    assert torch.allclose(x.sum(-1), torch.ones(64), atol=1e-6)
 
 
 def test_quantiles_have_no_ties_after_training() -> None:

@@ -72,17 +72,20 @@ def test_splits_of_a_data_set_count_alike_whatever_their_optimum() -> None:
 
 
 def test_what_misses_a_goal_of_learning_is_bold() -> None:
-    from benchmarks.learning import RATES
-    from benchmarks.learning_report import verdicts
+    from benchmarks.learning import RATES, SEEDS
+    from benchmarks.learning_report import figure, verdicts
 
     def row(loss: float) -> dict[str, object]:
         way = "set\n  one block of 2: shrink (asked for)"
-        return {"loss": loss, "spread": 0.0, "optimum": None, "way": way, "runs": [{"rate": rate} for rate in RATES]}
+        runs = [{"rate": rate, "seed": seed} for rate in RATES for seed in SEEDS]
+        return {"loss": loss, "spread": 0.0, "optimum": None, "way": way, "runs": runs}
 
     rows = {"auto": row(1.2), "RAYEN": row(1.0), "qpth": row(3.0), "penalty": row(0.1), "free, then project": row(1.0)}
     cells = [cell.strip() for cell in verdicts({"one": rows}).splitlines()[-1].split("|")]
     assert cells[1:3] == ["one", "shrink"]
     assert cells[-3:-1] == ["**1.20**", "1.20"]  # within 25 % of projecting afterwards, not within 10 % of RAYEN
+    three = row(1.0) | {"runs": [run for run in row(1.0)["runs"] if run["seed"] < 4]}
+    assert [figure(row(1.0)), figure(three)] == ["1 ± 0", "1 ± 0³"]
 
 
 def test_a_conversion_benchmark_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

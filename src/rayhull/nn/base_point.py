@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
 
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
+CLEAR = 1e-9  # slack beyond rounding, relative to the terms of the row
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 
 
@@ -44,8 +45,8 @@ def unconstrained(P: Polyhedron) -> View:
 
 def seen_from_inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> View:
     """From an interior point, by default one in the scale of the data: every row that is not an equality has slack."""
+    implicit = P.centre.implicit if point is None else implicit_rows(P, point)
     point = base_point(P, scale) if point is None else point
-    implicit = P.centre.implicit
     loose = np.flatnonzero(~implicit)
     slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ point
     if (slack <= 0).any():
@@ -55,6 +56,16 @@ def seen_from_inside(P: Polyhedron, point: Array | None = None, scale: float = 1
             "equalities."
         )
     return View(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
+
+
+def implicit_rows(P: Polyhedron, point: Array) -> Array:
+    """Which rows hold with equality everywhere (m,): none, if all have clear slack at the point; else the centre says.
+
+    A centre takes cubes of the dimension, which a user's base point spares.
+    """
+    size = abs(P.rows.matrix) @ np.abs(point) + np.abs(P.rows.rhs)
+    clear = P.rows.rhs - P.rows.matrix @ point > CLEAR * size
+    return np.zeros(len(clear), bool) if clear.all() else P.centre.implicit
 
 
 def seen_from_apex(P: Polyhedron) -> View | None:
@@ -198,7 +209,7 @@ def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[
     if flat.shape != (P.dim,):
         raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
     slack = P.rows.rhs - P.rows.matrix @ flat
-    if not P.contains(flat.reshape(P.shape)) or (slack[~P.centre.implicit] <= 0).any():
+    if not P.contains(flat.reshape(P.shape)) or (slack[~implicit_rows(P, flat)] <= 0).any():
         raise ValueError(
             "base must be strictly inside: every row needs slack there. Leave it out, or give another point."
         )
