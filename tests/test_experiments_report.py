@@ -17,10 +17,11 @@ from experiments.publish import publish, read
 from experiments.report import make
 from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
+from experiments.report.groups import Group
 from experiments.report.headlines import headlines
 from experiments.settings import as_dict
 from experiments.studies import load
-from experiments.studies.projection import ProjectionSettings
+from experiments.studies.projection import ProjectionSettings, figure_3
 from experiments.studies.timing import TimingSettings
 from experiments.studies.vae import VaeSettings
 
@@ -238,6 +239,17 @@ def test_a_reproduction_has_the_papers_runs():
         (100, 1),
         (100, 2),
     ]
+
+
+def test_figure_3_shows_the_papers_own_settings_and_the_best_of_each_method():
+    def group(loss: float, **settings: object) -> Group:
+        saved = as_dict(ProjectionSettings(**settings))
+        return Group("projection", saved, {"best_val_loss": {"mean": loss, "std": 0.0}})
+
+    delayed, started = group(0.40, method="paper"), group(0.41, method="paper", box_delay=0)
+    better, worse = group(0.38, method="paper", learning_rate=1e-3), group(0.39, method="paper", learning_rate=3e-4)
+    ours = [group(0.36, method="constrained"), group(0.35, method="constrained", epochs=60)]
+    assert figure_3([delayed, started, better, worse, *ours]) == [delayed, started, better, ours[1]]
 
 
 def test_only_takes_the_runs_that_are_named_in_their_order():

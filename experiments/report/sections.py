@@ -42,6 +42,16 @@ def ranked(groups: Sequence[Group]) -> list[Group]:
     return sorted(groups, key=lambda g: (rank.get(g.method, len(ORDER)), g.label))
 
 
+def best_of_each(groups: Sequence[Group]) -> list[Group]:
+    """Of each method the group with the least validation loss, in the order of the groups."""
+    loss = {id(g): spread.mean if (spread := g.spread("best_val_loss")) else float("inf") for g in groups}
+    best: dict[str, Group] = {}
+    for group in groups:
+        if group.method not in best or loss[id(group)] < loss[id(best[group.method])]:
+            best[group.method] = group
+    return list(best.values())
+
+
 def hard(groups: Sequence[Group]) -> list[Group]:
     """Those whose points are always inside, and that have a curve to show."""
     return [g for g in groups if g.method in HARD and g.curve()]
