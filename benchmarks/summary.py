@@ -170,8 +170,8 @@ def claims() -> str:
         "Every number is drawn from a file that a command wrote (`make bench`, `python -m experiments publish`); all "
         "of them, with the peers that are faster somewhere: [measured](docs/measured.md).",
         '**Learns.** Test losses after the same training, rates chosen on validation data; "before" is the plain '
-        "ray and shrink layer, where marked ° at lower rates, ³ with three seeds in place of six ([every problem that was run](docs/learning.md), "
-        "also where we are not the best):",
+        "ray and shrink layer, where marked ° at lower rates, ³ with three seeds in place of six "
+        "([every problem that was run](docs/learning.md), also where we are not the best):",
         _columns(_kept(nth_table("learning", 1), "convex curve", "thin set", "portfolio"), LEARNING_COLUMNS),
         "**Hard.** The same 30 rows and a box in R⁵⁰, judged in rational arithmetic on the floats that come out:",
         _kept(layer(HARD), "box d=50"),
