@@ -76,7 +76,7 @@ units of 10 of the control. All in float64.
 Peers are written from their papers and their authors' code (`benchmarks/field_peers.py`, with tests). HardNet-Aff's
 training adds ten times the squared violation to the loss and goes without its step in the first tenth of the epochs,
 where its authors do; DC3's adds five times the norm of the violation, with ten corrections; Pi-net's adds nothing, and
-takes 50 steps in training and 100 in evaluation (200 and 1000 for the toy MPC, as published). RAYEN takes constant
+takes 50 steps in training and in evaluation (200 and 1000 for the toy MPC), as published. RAYEN takes constant
 sets only, and every set here follows the sample: it is in the timing grid alone.
 
 DC3's nonconvex training adds a tenth of the squared distance between the point before it is moved into the set and

@@ -136,7 +136,8 @@ class PiNet(Head):
     derivative at the fixed point.
 
     Args:
-        steps, more_steps: in training and in evaluation.
+        steps, more_steps: in training and in evaluation. A network that is trained through steps which have not
+            converged fits that number of steps.
         sigma: the weight of the point that is projected.
     """
 
@@ -144,7 +145,7 @@ class PiNet(Head):
     relaxed = 1.7
 
     def __init__(
-        self, features: int, P: rh.Polyhedron, steps: int = 50, more_steps: int = 100, sigma: float = 0.068
+        self, features: int, P: rh.Polyhedron, steps: int = 50, more_steps: int = 50, sigma: float = 0.068
     ) -> None:
         super().__init__(features, P)
         self.steps, self.more_steps, m = steps, more_steps, len(self.A)
