@@ -61,15 +61,8 @@ RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # c
 NEEDS_NO_NUMBERS = {"scale_numbers": 0, "finish_numbers": 0}
 COUNTS = frozenset(
     {"count", "size", "coefficients", "start", "columns", "rank", "rays_count", "steps", "step_rows", "equalities"}
-    | {
-        "moving",
-        "apex",
-        "side_rows",
-        "still",
-        "points",
-        *RANKS.values(),
-        *(f"{gauge}_rows" for gauge in ("shrink", "loose", "tight")),
-    }
+    | {"moving", "apex", "side_rows", "still", "points", *RANKS.values()}
+    | {f"{gauge}_rows" for gauge in ("shrink", "loose", "tight")}
 )
 
 

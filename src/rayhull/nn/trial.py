@@ -5,8 +5,8 @@ nearest points, says how much worse than the nearest point a way is. The draws a
 the same figures.
 
 Two limits are read off these figures. ``auto`` takes a cheaper way in place of the nearest point up to GOOD and NEAR.
-It warns beyond POOR or ASTRAY: of the ways in docs/learning.md, every one that learnt more than 1.5 times worse than
-the nearest point lies beyond one of these two.
+It warns beyond POOR or ASTRAY, which were set on the problems of docs/learning.md: ways that learnt much worse than
+the nearest point there lie beyond one of the two.
 """
 
 from __future__ import annotations

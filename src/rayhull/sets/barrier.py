@@ -3,8 +3,7 @@ r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense
 .. math:: \min_x\; -\sum_i \log(b_i - a_i·x) + \frac{ρ}{2} |x - p|^2 \quad\text{on}\quad \{E x = e\}
 
 A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
-many and mostly filled are multiplied as a dense matrix, a hundred times faster; bounds beside them only touch H's
-diagonal.
+many and mostly filled are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
 """
 
 from __future__ import annotations
@@ -86,14 +85,19 @@ def _newton_step(
 ) -> Array:
     """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W = A / slack."""
     gradient = -(A.T @ inverse + pull)
-    weighted = sp.csr_array(sp.diags_array(inverse) @ A)
     try:
         if filled is None:
-            hessian = sp.csr_array(weighted.T @ weighted) + ridge * sp.eye_array(len(pull))
+            W = _over_slacks(A, inverse)
+            hessian = sp.csr_array(W.T @ W) + ridge * sp.eye_array(len(pull))
             return _sparse_step(hessian, E, gradient, residual)
         return _dense_step(filled.hessian(inverse) + ridge * np.eye(len(pull)), E.toarray(), gradient, residual)
     except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
-        return _least_squares_step(weighted.toarray(), ridge, pull, E.toarray(), residual)
+        return _least_squares_step(_over_slacks(A, inverse).toarray(), ridge, pull, E.toarray(), residual)
+
+
+def _over_slacks(A: sp.csr_array, inverse: Array) -> sp.csr_array:
+    """W, the rows over their slacks."""
+    return sp.csr_array(sp.diags_array(inverse) @ A)
 
 
 def _sparse_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
