@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,6 +22,15 @@ def pytest_configure(config: pytest.Config) -> None:
         build.Build().run()
     except build.CannotBuildError as error:
         print(f"tests run without the compiled core: {error}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_stays() -> Iterator[None]:
+    """torch.compile keeps eight programs of one function in a process: a test must not be the ninth by its place."""
+    yield
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
 
 
 @pytest.fixture
