@@ -48,7 +48,7 @@ KERNELS = {
     "core/source/projection": ("clipped shift, chain, forest, pivoting, exact method, factor, certificate", "1200"),
     "core/source/layer": ("the layer's tail, forwards and backwards", "none: torch operations"),
     "core/source/operators": ("tensors to arrays, every size and index checked", "none: numba took arrays"),
-    "core/reference": ("double description, adjacency and floats in NumPy", "above, where they shared a file"),
+    "core/reference": ("double description, its checks and floats in NumPy", "above, where they shared a file"),
 }
 
 

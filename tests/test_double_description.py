@@ -1,5 +1,6 @@
 """Double description: known answers, both paths alike, exact at any size, budgets kept."""
 
+import itertools
 import signal
 import sys
 import threading
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 from rayhull.conversion import verification
 from rayhull.conversion.budget import Limits
 from rayhull.conversion.double_description import extreme_rays, minor_divisor
+from rayhull.conversion.slack_form import independent_rows
 from rayhull.core import conversion as core
 from rayhull.core.reference import adjacency
 from rayhull.core.reference.double_description import narrowed
+from rayhull.core.reference.verification import products
 from rayhull.errors import BudgetExceededError, UnverifiedError
+from rayhull.exact import elimination
 from tests.cones import (
     KNOWN,
     PATHS,
@@ -243,23 +247,52 @@ def test_verification_is_exact_for_any_integers(size):
     C[1::5] = C[::5] + np.array([0, 0, 1])
     product = Y @ C.T
     for kind in {object, np.int64 if abs(C).max() < 2**62 else object}:
-        high, low = verification.products(C.astype(kind), Y.astype(kind))
+        high, low = products(C.astype(kind), Y.astype(kind))
         assert np.array_equal(high < 0, product < 0)
         assert np.array_equal((high == 0) & (low == 0), product == 0)
 
 
 @PATHS
-def test_rays_whose_tight_rows_have_full_rank_are_extreme(compiled):
+@pytest.mark.parametrize("size", [1, 2**20, 2**27, 2**58], ids=["doubles", "doubles too", "64 bits", "128 bits"])
+def test_rays_whose_tight_rows_have_full_rank_are_extreme(compiled, size):
     rng = np.random.default_rng(0)
-    C, prime = rng.integers(-1, 2, (12, 5)), 2147483629
-    tight, support = rng.random((300, 12)) < 0.4, rng.random((300, 5)) < 0.7
-    expected = [
-        bool(s.any()) and np.linalg.matrix_rank(C[t][:, s]) == s.sum() - 1 for t, s in zip(tight, support, strict=True)
-    ]
-    few = tight.sum(axis=1) < support.sum(axis=1)  # a rank above support - 1 does not come from rays
-    found = core.are_extreme(C % prime, prime, tight, support)
-    assert 10 < found[few].sum() < few.sum()
-    assert np.array_equal(found[few], np.array(expected)[few])
+    points, seen = np.array(list(itertools.product(range(3), repeat=4))), set()
+    for _ in range(20):
+        C = rng.integers(-1, 2, (4, 4))
+        Y = points[(points @ C.T >= 0).all(axis=1)]
+        fault, zeros, extreme = core.examine(C * size, Y * size, verification.PRIME)
+        assert fault == 0
+        assert np.array_equal(adjacency.unpacked(zeros, 8), np.concatenate([Y == 0, Y @ C.T == 0], axis=1))
+        for y, is_extreme in zip(Y, extreme, strict=True):
+            rows = C[C @ y == 0][:, y > 0]
+            expected = y.any() and (np.linalg.matrix_rank(rows) if rows.size else 0) == (y > 0).sum() - 1
+            assert is_extreme == expected
+            seen.add(((y > 0).sum(), bool(is_extreme)))
+    assert {(2, True), (3, True), (4, True), (2, False), (3, False), (4, False)} < seen
+
+
+@PATHS
+@pytest.mark.parametrize("size", [1, 2**24, 2**28, 2**40, 2**62 - 2], ids=["1", "48 bits", "56", "80", "124"])
+def test_a_slack_that_is_off_by_one_is_seen(compiled, size):
+    C = np.array([[size, -size, 0, 0, 0, 0, 0, 0]])
+    for off, fault in ((1, 0), (0, 0), (-1, 2)):
+        y = np.array([[size + off, size, 0, 0, 0, 0, 0, 0]])
+        found = core.examine(C, y, verification.PRIME)
+        assert found.fault == fault
+        assert fault or adjacency.unpacked(found.zeros, 9)[0].tolist() == [False] * 2 + [True] * 6 + [off == 0]
+    assert core.examine(C, -abs(C), verification.PRIME).fault == 1
+
+
+@PATHS
+def test_core_and_reference_choose_the_same_independent_rows(compiled):
+    rng = np.random.default_rng(0)
+    for m, k, rank in [(9, 4, 4), (4, 9, 3), (20, 20, 7), (3, 3, 0), (5, 1, 1)]:
+        A = rng.integers(-3, 4, (m, rank)) @ rng.integers(-(2**20), 2**20, (rank, k))
+        rows, columns = independent_rows(A)
+        expected = elimination.independent_rows(A)
+        assert np.array_equal(rows, expected[0])
+        assert np.array_equal(columns, expected[1])
+        assert len(rows) == rank
 
 
 # Fuzz

@@ -55,14 +55,35 @@ MUTANTS = [
         "every pair with enough common zeros is adjacent",
     ),
     Mutant(
-        "core/source/conversion/rank.cpp",
-        "    extreme[ray] = s > 0 && echelon.rank() == s - 1;",
-        "    extreme[ray] = true;",
+        "core/source/conversion/verification.cpp",
+        "    return s > 0 && echelon_.rank() == s - 1;",
+        "    return true;",
         (
             "test_double_description.py::test_rays_whose_tight_rows_have_full_rank_are_extreme",
             "test_double_description.py::test_verification_refuses_what_is_not_an_answer",
         ),
         "every ray is extreme",
+    ),
+    Mutant(
+        "core/source/conversion/verification.cpp",
+        "      if (slacks_[row] < 0) return BROKEN;",
+        "",
+        ("test_double_description.py::test_a_slack_that_is_off_by_one_is_seen",),
+        "a broken row is not seen",
+    ),
+    Mutant(
+        "core/source/conversion/verification.cpp",
+        "  if (bound < 0x1p52) return",
+        "  if (bound < 0x1p70) return",
+        ("test_double_description.py::test_a_slack_that_is_off_by_one_is_seen",),
+        "slacks are rounded",
+    ),
+    Mutant(
+        "core/source/conversion/rank.hpp",
+        "    for (int64_t c = 0; c < pivot && lead != 1; c++) row[c] = modulus_.reduce(lead * row[c]);\n",
+        "",
+        ("test_double_description.py::test_core_and_reference_choose_the_same_independent_rows",),
+        "a row is scaled in part",
     ),
     Mutant(
         "core/source/projection/chain.cpp",

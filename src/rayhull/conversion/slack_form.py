@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rayhull.core import conversion as core
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.elimination import independent_rows, inverse
+from rayhull.exact import elimination
+from rayhull.exact.elimination import inverse
 from rayhull.exact.numbers import (
     INT64_SAFE,
     contents,
@@ -161,6 +163,16 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     along = product(A, _lines(E[first], columns, edges, scales).T)
     rows = np.concatenate([first, equalities + independent_rows(along)[0]])
     return rows, independent_rows(both[rows])[1]
+
+
+def independent_rows(matrix: Array) -> tuple[Array, Array]:
+    """What :func:`rayhull.exact.elimination.independent_rows` gives, by the core where it is there."""
+    return elimination.independent_rows(matrix, _eliminate)
+
+
+def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
+    found = None if matrix.dtype == object else core.independent_rows(matrix, prime)
+    return elimination.eliminate_modulo(matrix, prime) if found is None else found
 
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.core.conversion import are_extreme
+from rayhull.core.conversion import examine
 from rayhull.core.reference import floats
-from rayhull.core.reference.adjacency import Words, packed
+from rayhull.core.reference.adjacency import Words, packed, unpacked
+from rayhull.core.reference.verification import NEGATIVE
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import independent_rows
 from rayhull.exact.numbers import Array, primitive
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rayhull.sets.rows import Rows
 
 PRIME = 2147483629  # the largest below 2^31 - 1 but one: products of two residues fit 62 bits
-CHUNK = 1_000_000  # entries of a product, or of a batch of matrices, at a time
 CACHED = 100_000  # entries of the matrices eliminated at a time in floats
 SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple
@@ -45,15 +45,14 @@ def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, *, edges: bool 
         return Y
     if C.dtype == np.float64:
         return _verified_float(C, Y, E)
-    tight = _tight_exactly(C, Y)
-    support = (Y != 0).astype(bool)
-    if not _all_extreme(C, tight, support):
-        raise _broken("a ray is not extreme")
-    zeros = np.concatenate([~support, tight], axis=1)
-    sets = packed(zeros)
-    _check_distinct(sets)
+    fault, zeros, extreme = examine(C, Y, PRIME)
+    if fault:
+        raise _broken("a ray has a negative coordinate" if fault == NEGATIVE else "a ray breaks a row")
+    if not extreme.all():
+        _prove_extreme(C, unpacked(zeros[~extreme], sum(C.shape)))
+    _check_distinct(zeros)
     if edges:
-        check_edges(zeros, sets, Y.shape[1])
+        check_edges(unpacked(zeros, sum(C.shape)), zeros, Y.shape[1])
     return Y
 
 
@@ -63,67 +62,25 @@ def _broken(what: str) -> UnverifiedError:
     )
 
 
+def _prove_extreme(C: NDArray[Any], zeros: NDArray[np.bool_]) -> None:
+    """Raise unless the rows that are tight at each of these rays have rank k - 1, in exact arithmetic.
+
+    A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
+
+    Shape:
+        ``C`` (n, k), ``zeros`` (r, k + n).
+    """
+    k = C.shape[1]
+    for support, tight in zip(~zeros[:, :k], zeros[:, k:], strict=True):
+        if len(independent_rows(C[np.ix_(tight, support)])[0]) != support.sum() - 1:
+            raise _broken("a ray is not extreme")
+
+
 def _check_distinct(sets: Words) -> None:
     """Extreme rays with the same zeros are the same ray."""
     ordered = sets[np.lexsort(sets.T)]
     if (ordered[1:] == ordered[:-1]).all(axis=1).any():
         raise _broken("a ray comes twice")
-
-
-def _tight_exactly(C: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where C y = 0, (r, n); raises if C y or y is negative anywhere."""
-    if (Y < 0).any():
-        raise _broken("a ray has a negative coordinate")
-    tight = np.zeros((len(Y), len(C)), bool)
-    step = max(1, CHUNK // max(1, len(C)))
-    for first in range(0, len(Y), step):
-        part = slice(first, first + step)
-        high, low = products(C, Y[part])
-        if (high < 0).any():
-            raise _broken("a ray breaks a row")
-        tight[part] = (high == 0) & (low == 0)
-    return tight
-
-
-def products(C: NDArray[Any], Y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Y C^T exactly, as (high, low): the sign of high is that of the product, which is zero only if both are.
-
-    Digits so short that floats add their products without rounding: matrix products at full speed, for any integers.
-    """
-    bits = (52 - C.shape[1].bit_length()) // 2
-    digits_Y, digits_C = _digits(Y, bits), _digits(C, bits)
-    if len(digits_Y) == len(digits_C) == 1:
-        exact = digits_Y[0] @ digits_C[0].T
-        return exact, exact
-    high = low = np.zeros((len(Y), len(C)), np.int64)
-    for place in range(len(digits_Y) + len(digits_C) - 1):
-        for a in range(max(0, place - len(digits_C) + 1), min(place + 1, len(digits_Y))):
-            high = high + (digits_Y[a] @ digits_C[place - a].T).astype(np.int64)
-        low = low | (high & ((1 << bits) - 1))
-        high = high >> bits
-    return high, low
-
-
-def _digits(X: NDArray[Any], bits: int) -> list[floats.Floats]:
-    """X = sum of digits[i] 2^(i bits), lowest first; all digits but the last are >= 0."""
-    digits = []
-    while X.min(initial=0) < -(1 << bits) or X.max(initial=0) >= 1 << bits:
-        digits.append((X & ((1 << bits) - 1)).astype(np.float64))
-        X = X >> bits
-    return [*digits, X.astype(np.float64)]
-
-
-def _all_extreme(C: NDArray[Any], tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> bool:
-    """Do the tight rows, restricted to the support, have rank support - 1 for each ray?
-
-    A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
-
-    Shape:
-        ``C`` (n, k), ``tight`` (r, n), ``support`` (r, k).
-    """
-    doubtful = np.flatnonzero(~are_extreme((C % PRIME).astype(np.int64), PRIME, tight, support))
-    need = support.sum(axis=1) - 1
-    return all(len(independent_rows(C[np.ix_(tight[i], support[i])])[0]) == need[i] for i in doubtful)
 
 
 def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> floats.Floats:

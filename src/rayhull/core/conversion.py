@@ -18,13 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rayhull.core import library
-from rayhull.core.reference import adjacency, double_description
+from rayhull.core.reference import adjacency, double_description, verification
 from rayhull.core.reference.adjacency import Ints, Words
 from rayhull.core.reference.double_description import Cone
+from rayhull.core.reference.verification import Examined
 
 STOPPED, PAUSED, NO_MEMORY = 1, 3, -1
+TOO_LONG = 3  # of examine: sums that 127 bits may not hold
 DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
 PERIOD = 0.05  # seconds between two looks at a run
+LOOKED_AT = 200_000_000  # entries of rows that rays are examined against at a time: a tenth of a second, for Ctrl-C
 SHORT = 3_000_000  # pairs and entries of rays looked at without a thread: some milliseconds
 NO_LIMIT = np.iinfo(np.int64).max
 
@@ -191,22 +194,47 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
         room = found
 
 
-def are_extreme(residues: Ints, prime: int, tight: NDArray[np.bool_], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each ray: do its tight rows, restricted to its support, have rank support - 1 modulo the prime?
+def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
+    """What :func:`rayhull.core.reference.verification.examine` gives."""
+    core = library.load("conversion")
+    if core is None or C.dtype == object or Y.dtype == object:
+        return verification.examine(C, Y, prime)
+    (n, k), r = C.shape, len(Y)
+    C, Y = np.ascontiguousarray(C), np.ascontiguousarray(Y)
+    zeros, extreme = np.zeros((r, (n + k + 63) // 64), np.uint64), np.zeros(r, bool)
+    step = max(1, LOOKED_AT // (n * k + 1))
+    for first in range(0, r, step):
+        some = Y[first : first + step]
+        sizes = _long(len(some)), _long(prime)
+        fault = core.rayhull_examine(
+            _pointer(C), _long(n), _long(k), _pointer(some), *sizes, _pointer(zeros[first:]), _pointer(extreme[first:])
+        )
+        if fault == NO_MEMORY:
+            raise _no_memory()
+        if fault == TOO_LONG:
+            return verification.examine(C, Y, prime)
+        if fault:
+            return Examined(fault, zeros, extreme)
+    return Examined(verification.NO_FAULT, zeros, extreme)
 
-    Shape:
-        ``residues`` (n, k) of the rows, ``tight`` (r, n), ``support`` (r, k); returns (r,).
+
+def independent_rows(A: Ints, prime: int) -> tuple[Ints, Ints] | None:
+    """The first rows of A that are independent modulo the prime, and a pivot column for each; None without the binary.
+
+    The same as :func:`rayhull.exact.elimination.eliminate_modulo`.
     """
     core = library.load("conversion")
     if core is None:
-        return adjacency.are_extreme(residues, prime, tight, support)
-    extreme = np.empty(len(tight), bool)
-    given = [np.ascontiguousarray(v) for v in (residues, tight, support)]
-    sizes = map(_long, (prime, *residues.shape))
-    core.rayhull_are_extreme(
-        _pointer(given[0]), *sizes, _pointer(given[1]), _pointer(given[2]), _long(len(tight)), _pointer(extreme)
+        return None
+    A = np.ascontiguousarray(A)
+    rows, columns = np.empty((2, min(A.shape)), np.int64)
+    core.rayhull_independent_rows.restype = ctypes.c_int64
+    found = core.rayhull_independent_rows(
+        _pointer(A), *map(_long, (*A.shape, prime)), _pointer(rows), _pointer(columns)
     )
-    return extreme
+    if found == NO_MEMORY:
+        raise _no_memory()
+    return rows[:found], columns[:found]
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:

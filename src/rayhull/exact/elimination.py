@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, product
+
+Eliminate = Callable[[Array, int], tuple[Array, Array]]  # rows and a prime → independent rows, pivot columns
 
 MOST_DIGITS = 20  # of a continued fraction
 SMALL = 4096  # entries up to which all rows are eliminated at once
@@ -15,16 +17,19 @@ FEW = 3  # times the width: so many rows are looked at first, since they most of
 DENSE_ENTRIES = 4_000_000  # beyond this many entries rows are not made dense
 
 
-def independent_rows(matrix: Array) -> tuple[Array, Array]:
+def independent_rows(matrix: Array, eliminate: Eliminate | None = None) -> tuple[Array, Array]:
     """Rows that span all of them, as early ones as possible, and a pivot column for each (its last one that counts).
 
     What elimination modulo a prime finds independent is independent over the rationals. That the others depend on
     them is proved by more primes: a rank r is certain once the product of the primes passes Hadamard's bound on every
     minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0.
+
+    Args:
+        eliminate: what to use in place of :func:`eliminate_modulo`, if it is faster.
     """
     m, width = matrix.shape
     if m > FEW * width > 0 and m * width > SMALL:
-        found = independent_rows(matrix[: FEW * width])
+        found = independent_rows(matrix[: FEW * width], eliminate)
         if len(found[0]) == width:
             return found
     columns = _echelon_columns(matrix)
@@ -32,7 +37,7 @@ def independent_rows(matrix: Array) -> tuple[Array, Array]:
         return np.arange(m), columns
     best, proved, bits = (np.zeros(0, np.int64), np.zeros(0, np.int64)), 0.0, None
     for prime in _primes():
-        found = _eliminate(matrix, prime)
+        found = (eliminate or eliminate_modulo)(matrix, prime)
         best, proved = found if len(found[0]) > len(best[0]) else best, proved + math.log2(prime)
         if len(best[0]) == min(m, width):
             break
@@ -97,7 +102,7 @@ def _bits(squares: Array) -> Array:
     return np.sort(np.array(logs))[::-1]
 
 
-def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
+def eliminate_modulo(matrix: Array, prime: int) -> tuple[Array, Array]:
     """The first rows that are independent modulo the prime, and a pivot column for each."""
     work = np.asarray(matrix % prime, dtype=np.float64)
     rows: list[int] = []

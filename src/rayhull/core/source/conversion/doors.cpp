@@ -3,6 +3,7 @@
 #include "adjacency.hpp"
 #include "double_description.hpp"
 #include "rank.hpp"
+#include "verification.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -85,12 +86,20 @@ RAYHULL_EXPORT const char* rayhull_level() {
 #endif
 }
 
-RAYHULL_EXPORT int rayhull_are_extreme(const int64_t* residues, int64_t prime, int64_t n, int64_t k,
-                                       const uint8_t* tight, const uint8_t* support, int64_t r, uint8_t* extreme) {
-  return guarded([&] {
-    are_extreme(residues, prime, n, k, tight, support, r, extreme);
-    return 0;
-  });
+// Independent rows modulo a prime: how many, or NO_MEMORY. `rows` and `columns` have room for min(m, k).
+RAYHULL_EXPORT int64_t rayhull_independent_rows(const int64_t* A, int64_t m, int64_t k, int64_t prime, int64_t* rows,
+                                                int64_t* columns) {
+  try {
+    return independent_rows(A, m, k, prime, rows, columns);
+  } catch (const std::exception&) {
+    return NO_MEMORY;
+  }
+}
+
+// A Fault, or NO_MEMORY; see verification.hpp.
+RAYHULL_EXPORT int rayhull_examine(const int64_t* C, int64_t n, int64_t k, const int64_t* Y, int64_t rays, int64_t prime,
+                                   Word* zeros, uint8_t* extreme) {
+  return guarded([&] { return static_cast<int>(examine({C, Y, n, k, rays}, prime, zeros, extreme)); });
 }
 
 // A cone to take rows into, or null without memory; rayhull_close_cone ends it. `C` is null for exact arithmetic.
