@@ -207,13 +207,3 @@ def test_a_process_may_compile_any_number_of_folded_layers() -> None:
         folded = layer.fold(compile=True)
         h = torch.randn(4, 3)
         assert torch.allclose(folded(h), layer(h), atol=1e-5)
-
-
-@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev, torch.func.jacfwd])
-def test_the_nearest_point_inside_torch_func_says_what_to_do_instead(transform):
-    P = rh.box(-1, 1, 3) & rh.Polyhedron([[1, 1, 1]], 1)
-    x = torch.randn(4, 3)
-    for module in (rh.Projection(P), rh.MapInto(P, method="projection")):
-        with pytest.raises(rh.RayhullError, match=r"torch\.func"):
-            transform(module)(x)
-        assert torch.autograd.functional.jacobian(module, x).shape == (4, 3, 4, 3)  # the advice

@@ -133,6 +133,8 @@ class Block:
 
     def _bounds(self, sides: Sides, n: int, own: Constants) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds in standard form; one row where the call brings none. Shape: (1 or N, d)."""
+        if sides.lower is None and sides.upper is None:
+            return own.lower, own.upper
         low, high = (None if v is None else own.places.read(v.expand(n, -1)) for v in (sides.lower, sides.upper))
         lower = own.places.pick(own.lower if low is None else low, own.lower if high is None else high)
         upper = own.places.pick(own.upper if high is None else high, own.upper if low is None else low)

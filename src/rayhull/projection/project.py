@@ -86,8 +86,8 @@ def _refuse_transforms(x: Tensor) -> None:
     """A solver looks at its numbers, which torch.func hides."""
     if torch._C._functorch.is_functorch_wrapped_tensor(x):
         raise RayhullError(
-            "the nearest point cannot be taken inside torch.func (vmap, grad, jacrev, jvp): it takes batches of any "
-            "shape, so call it with all samples at once; torch.autograd.functional.jacobian gives its Jacobians."
+            "rh.project, return_info and rows of the sample (A, A_eq) look at numbers, which torch.func (vmap, grad, "
+            "jvp) hides. Inside it take the module, rh.Projection(P), without these; outside, all samples at once."
         )
 
 
