@@ -12,6 +12,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
 import rayhull as rh
+from tests.zoo import ZOO
 
 SETS = {
     "rows and bounds": rh.Polyhedron([[1, 1, 1], [1, -1, 0]], [1, 1], lower=0),
@@ -88,6 +89,30 @@ def test_sides_of_each_call(side: str, shared: bool) -> None:
     step = 1e-6
     ahead, behind = (nearest(x, **{side: outside.detach() + s}) for s in (step, -step))
     assert torch.allclose(moved, (ahead - behind) / (2 * step), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_set_gives_each_sample_its_gradient(name: str) -> None:
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    layer = rh.Constrained(6, P, method="projection", dtype=torch.float64)
+    h, w = (torch.randn(5, *shape, dtype=torch.float64) for shape in ((6,), P.shape))
+    assert torch.equal(vmap(layer)(h), layer(h))
+    found = vmap(grad(lambda sample, weight: (layer(sample) * weight).sum()))(h, w)
+    h = leaf(h)
+    assert torch.allclose(found, torch.autograd.grad((layer(h) * w).sum(), h)[0], atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ZOO)
+def test_every_set_has_the_same_gradient_in_a_compiled_program(name: str) -> None:
+    torch.manual_seed(0)
+    P = ZOO[name]()
+    layer = rh.Constrained(6, P, method="projection", dtype=torch.float64)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    h, w = (torch.randn(5, *shape, dtype=torch.float64) for shape in ((6,), P.shape))
+    own, found = (torch.autograd.grad((run(v) * w).sum(), v)[0] for run in (layer, compiled) for v in [leaf(h)])
+    assert torch.allclose(found, own, atol=1e-10)
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -129,7 +129,7 @@ def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     x, *sides = (_stacked(v, place, n) for v, place in zip(inputs[:5], in_dims[:5], strict=True))
     event = options[3]
     z, multipliers = nearest(x, *_aligned(sides, x.ndim - 1 - event, event), *options)
-    return (z, multipliers.reshape(n, -1, multipliers.shape[1])), (0, 0)
+    return (z, multipliers.reshape(n, len(multipliers) // n, multipliers.shape[1])), (0, 0)
 
 
 @nearest_backward.register_vmap
