@@ -13,9 +13,10 @@ from rayhull.conversion.budget import Limits
 from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
+from rayhull.core.conversion import primitive
 from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.numbers import INT64_SAFE, largest, primitive, product, short_kind, times
+from rayhull.exact.numbers import INT64_SAFE, largest, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ def _exact_kind(G: Array, g: Array) -> type:
 
 def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
     """Every vertex of the parts so far with every vertex of one more part."""
+    if len(s) == 1 and not z.any():  # a cone: its coordinates are 0 already
+        return t, y
     i, j = np.repeat(np.arange(len(t)), len(s)), np.tile(np.arange(len(s)), len(t))
     if (s == 1).all() and (t == 1).all():
         points = y[i].astype(np.result_type(y, z))

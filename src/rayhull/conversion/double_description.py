@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from rayhull.conversion import verification
 from rayhull.conversion.budget import Limits, Tell, Watch
 from rayhull.core import conversion as core
+from rayhull.core.conversion import primitive
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.double_description import Cone
 from rayhull.errors import UnverifiedError, optional
-from rayhull.exact.numbers import INT64_SAFE, common_denominator, largest, narrow, primitive, sort_rows
+from rayhull.exact.numbers import INT64_SAFE, common_denominator, largest, narrow, sort_rows
 from rayhull.sets.rows import Array
 
 Directions = list[list[int]]
@@ -68,7 +69,7 @@ def extreme_rays(
         cone = core.take_rows(cone, order, watch, budget)
     watch.say(len(C), len(cone.S), 0, last=True)
     Y = cone.S[:, : cone.k]
-    Y = verification.verified(cone.C, Y if Y.dtype == np.float64 else narrow(primitive(Y)), cone.E)
+    Y = verification.verified(cone.C, Y if Y.dtype == np.float64 else primitive(Y), cone.E)
     return Y[sort_rows(Y)]
 
 
@@ -105,7 +106,7 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
         denominator = minor_divisor(C)
         S = S if denominator < INT64_SAFE else S.astype(object)
         S[:, :k] *= denominator
-        S = narrow(primitive(S))
+        S = primitive(S)
     else:
         E[:] = floats.UNCERTAINTY
         if rounded:
@@ -191,7 +192,7 @@ def find_rays(engine: str, C: Array, limits: Limits, report: Tell | None) -> Arr
     found, lines = ENGINES[engine](np.concatenate([np.eye(k, dtype=np.int64), C]).astype(object))
     if lines:
         raise UnverifiedError(f"{engine} found a line in a cone that has none; use engine='auto'.")
-    return verified_rays(C, narrow(primitive(np.array(found, dtype=object).reshape(-1, k))))
+    return verified_rays(C, primitive(np.array(found, dtype=object).reshape(-1, k)))
 
 
 def ppl_directions(rows: Array) -> tuple[Directions, Directions]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayhull.core import conversion as core
+from rayhull.core.conversion import primitive
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact import elimination
 from rayhull.exact.elimination import inverse
@@ -28,7 +29,6 @@ from rayhull.exact.numbers import (
     contents,
     narrow,
     others,
-    primitive,
     product,
     shortest,
     sort_rows,
@@ -74,7 +74,12 @@ class SlackForm:
 
     def parts(self) -> Iterator[tuple[Array, Array]]:
         """The other blocks, as (slack coordinates, rows of G)."""
-        rows, columns = np.nonzero(self.G)
+        filled = self.G != 0
+        sizes = filled.sum(axis=1)
+        if sizes.max(initial=0) == self.rank:  # one row ties all of them
+            yield np.arange(self.rank), sizes.nonzero()[0]
+            return
+        rows, columns = filled.nonzero()
         labels = tied_columns(rows, columns, self.rank)
         of_row = np.full(len(self.G), -1)
         of_row[rows] = labels[columns]
@@ -112,7 +117,7 @@ def sum_of_edges(weights: Array, edges: Array, scales: Array) -> tuple[Array, in
     used = np.asarray(weights.any(axis=0))
     if 2 * used.sum() < len(used):  # a product looks through both of its factors
         weights, edges, scales = weights[:, used], edges[used], scales[used]
-    if scale > 1:
+    if scale > min(scales.tolist(), default=scale):
         edges = times(edges, narrow(np.array([[scale // s] for s in scales.tolist()], dtype=object)))
     return product(weights, edges), scale
 

@@ -218,6 +218,18 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
     return Examined(verification.NO_FAULT, zeros, extreme)
 
 
+def primitive(rows: NDArray[Any]) -> NDArray[Any]:
+    """What :func:`rayhull.core.reference.double_description.primitive` gives."""
+    core = library.load("conversion")
+    if core is None or rows.dtype == object:
+        return double_description.primitive(rows)
+    rows = np.ascontiguousarray(rows)
+    contents = np.empty(len(rows), np.int64)
+    core.rayhull_contents.restype = ctypes.c_int64
+    many = core.rayhull_contents(_pointer(rows), *map(_long, rows.shape), _pointer(contents))
+    return rows // contents[:, None] if many else rows
+
+
 def independent_rows(A: Ints, prime: int) -> tuple[Ints, Ints] | None:
     """The first rows of A that are independent modulo the prime, and a pivot column for each; None without the binary.
 

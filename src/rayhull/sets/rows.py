@@ -67,6 +67,8 @@ class Rows:
 
         None when some number is a float that is not a small dyadic rational: then nobody meant it as an exact one.
         """
+        if self.data.dtype == self.offsets.dtype == np.int64:
+            return self.data, self.offsets
         entries, offsets = rationals(self.data), rationals(self.offsets)
         return None if entries is None or offsets is None else _to_integers(self.indptr, *entries, *offsets)
 

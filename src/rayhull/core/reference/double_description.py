@@ -160,15 +160,15 @@ def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
         if bound.max(initial=0.0) >= SAFE:
             first, second, a, b = (x.astype(object) for x in (first, second, a, b))
     new = first * a[:, None] + second * b[:, None]
-    return narrowed(primitive(new))
+    return primitive(new)
 
 
 def primitive(S: NDArray[Any]) -> NDArray[Any]:
-    """Rows of integers divided by their greatest common divisor; floats as they are."""
-    if S.dtype == np.float64 or not S.size:
+    """Rows of integers, each divided by the greatest common divisor of its entries (zero rows stay)."""
+    if not S.size:
         return S
-    out: NDArray[Any] = S // np.gcd.reduce(S, axis=1)[:, None]
-    return out
+    common = np.abs(np.gcd.reduce(S, axis=1))  # of a single entry, reduce gives the entry itself
+    return narrowed(S // np.where(common == 0, 1, common)[:, None])
 
 
 def narrowed(S: NDArray[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@
 #include "double_description.hpp"
 #include "rank.hpp"
 #include "verification.hpp"
+#include "wide.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -94,6 +95,21 @@ RAYHULL_EXPORT int64_t rayhull_independent_rows(const int64_t* A, int64_t m, int
   } catch (const std::exception&) {
     return NO_MEMORY;
   }
+}
+
+// The greatest common divisor of the entries of each row, 1 for zeros. Returns how many are not 1.
+RAYHULL_EXPORT int64_t rayhull_contents(const int64_t* values, int64_t rows, int64_t width, int64_t* contents) {
+  int64_t many = 0;
+  for (int64_t row = 0; row < rows; row++, values += width) {
+    uint64_t common = 0;
+    for (int64_t c = 0; c < width && common != 1; c++) {
+      const uint64_t entry = magnitude(values[c]);
+      if (common == 0 || entry % common != 0) common = gcd(common, entry);
+    }
+    contents[row] = common == 0 ? 1 : static_cast<int64_t>(common);
+    many += common > 1;
+  }
+  return many;
 }
 
 // A Fault, or NO_MEMORY; see verification.hpp.

@@ -1,4 +1,4 @@
-// What floating-point slacks can be trusted for: the numbers of rayhull/conversion/floats.py, which says why.
+// What floating-point slacks can be trusted for: the numbers of rayhull/core/reference/floats.py, which says why.
 #pragma once
 
 namespace rayhull {
