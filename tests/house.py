@@ -44,7 +44,7 @@ def sources() -> list[Path]:
 # Folders of the core, and the lines of the numba files that each took the place of: those that name numba or its
 # decorators in the last commit before the core, 1370c74.
 KERNELS = {
-    "core/source/conversion": ("double description, bitsets, wide integers, adjacency, rank, its doors", "1288"),
+    "core/source/conversion": ("double description, wide integers, adjacency, rank, lift, verification, doors", "1288"),
     "core/source/projection": ("clipped shift, chain, forest, pivoting, exact method, factor, certificate", "1200"),
     "core/source/layer": ("the layer's tail, forwards and backwards", "none: torch operations"),
     "core/source/operators": ("tensors to arrays, every size and index checked", "none: numba took arrays"),

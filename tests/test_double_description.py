@@ -16,7 +16,7 @@ from rayhull.conversion.budget import Limits
 from rayhull.conversion.double_description import extreme_rays, minor_divisor
 from rayhull.conversion.slack_form import independent_rows
 from rayhull.core import conversion as core
-from rayhull.core.reference import adjacency
+from rayhull.core.reference import adjacency, double_description
 from rayhull.core.reference.double_description import narrowed
 from rayhull.core.reference.verification import products
 from rayhull.errors import BudgetExceededError, UnverifiedError
@@ -281,6 +281,31 @@ def test_a_slack_that_is_off_by_one_is_seen(compiled, size):
         assert found.fault == fault
         assert fault or adjacency.unpacked(found.zeros, 9)[0].tolist() == [False] * 2 + [True] * 6 + [off == 0]
     assert core.examine(C, -abs(C), verification.PRIME).fault == 1
+
+
+@PATHS
+def test_primitive_products_are_exact_or_refused(compiled):
+    rng = np.random.default_rng(0)
+    weights, edges = rng.integers(-(2**20), 2**20, (50, 6)), rng.integers(-(2**10), 2**10, (6, 7)) * 3**30
+    weights[1], weights[2, ::2] = 0, 0
+    for some in (edges, edges[:, :2], edges[:0], edges // 3**30):
+        found = core.primitive_product(weights[:, : len(some)], some)
+        assert (found is not None) == core.is_compiled()
+        if found is not None:
+            exact = weights[:, : len(some)].astype(object) @ some.astype(object)
+            assert np.array_equal(found, double_description.primitive(exact))
+    assert core.primitive_product(weights * 2**20, edges + 1) is None  # quotients of 80 bits
+    assert core.primitive_product(np.full((1, 64), 2**61), np.full((64, 1), 2**61)) is None  # a sum of 128 bits
+
+
+@PATHS
+def test_rows_are_divided_by_what_all_their_entries_share(compiled):
+    rows = np.array([[6, -9, 0], [0, 0, 0], [5, 5, 10], [1, 7, 3], [-4, 0, 0], [2**61, 2**60, 0]])
+    expected = [[2, -3, 0], [0, 0, 0], [1, 1, 2], [1, 7, 3], [-1, 0, 0], [2, 1, 0]]
+    assert core.primitive(rows).tolist() == expected
+    assert core.primitive(rows.astype(object)).tolist() == expected
+    assert core.primitive(rows[:, :1]).ravel().tolist() == [1, 0, 1, 1, -1, 1]
+    assert core.primitive(rows[:0]).shape == (0, 3)
 
 
 @PATHS

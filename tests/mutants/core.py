@@ -80,10 +80,17 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/conversion/rank.hpp",
-        "    for (int64_t c = 0; c < pivot && lead != 1; c++) row[c] = modulus_.reduce(lead * row[c]);\n",
+        "    for (int64_t c = 0; c < pivot; c++) row[c] = modulus_.reduce(lead * row[c]);\n",
         "",
         ("test_double_description.py::test_core_and_reference_choose_the_same_independent_rows",),
         "a row is scaled in part",
+    ),
+    Mutant(
+        "core/source/conversion/lift.cpp",
+        "* static_cast<double>(many) >= 0x1p126) return false;",
+        "* static_cast<double>(many) >= 0x1p200) return false;",
+        ("test_double_description.py::test_primitive_products_are_exact_or_refused",),
+        "sums that pass 127 bits are taken",
     ),
     Mutant(
         "core/source/projection/chain.cpp",

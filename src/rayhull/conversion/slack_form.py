@@ -27,6 +27,7 @@ from rayhull.exact.elimination import inverse
 from rayhull.exact.numbers import (
     INT64_SAFE,
     contents,
+    largest,
     narrow,
     others,
     product,
@@ -40,6 +41,7 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAST_SUMS = 2**53  # sums below it are products of floats
 STRIP = 64  # rows that are transposed at a time: columns of a large matrix are far apart in memory
 
 
@@ -94,7 +96,11 @@ class SlackForm:
     def rays(self, y: Array, coordinates: Array) -> Array:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
         chosen = self.equalities + coordinates
-        return primitive(sum_of_edges(y, self.edges[chosen], self.scales[chosen])[0])
+        weights, edges, _ = _over_one_scale(y, self.edges[chosen], self.scales[chosen])
+        if largest(weights) * largest(edges) * len(chosen) < FAST_SUMS:
+            return primitive(product(weights, edges))
+        found = core.primitive_product(weights, edges)
+        return primitive(product(weights, edges)) if found is None else found
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
@@ -113,13 +119,19 @@ def sum_of_edges(weights: Array, edges: Array, scales: Array) -> tuple[Array, in
     """(weights / scales) @ edges as integers and their common denominator."""
     if not weights.any():
         return np.zeros((len(weights), edges.shape[1]), np.int64), 1
+    weights, edges, scale = _over_one_scale(weights, edges, scales)
+    return product(weights, edges), scale
+
+
+def _over_one_scale(weights: Array, edges: Array, scales: Array) -> tuple[Array, Array, int]:
+    """Weights that are used, their edges over one denominator, and it."""
     scale = math.lcm(*scales.tolist())
     used = np.asarray(weights.any(axis=0))
     if 2 * used.sum() < len(used):  # a product looks through both of its factors
         weights, edges, scales = weights[:, used], edges[used], scales[used]
     if scale > min(scales.tolist(), default=scale):
         edges = times(edges, narrow(np.array([[scale // s] for s in scales.tolist()], dtype=object)))
-    return product(weights, edges), scale
+    return weights, edges, scale
 
 
 def slack_form(P: Polyhedron) -> SlackForm:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.rows import Rows
 
-PRIME = 2147483629  # the largest below 2^31 - 1 but one: products of two residues fit 62 bits
+PRIME = 67108859  # the largest below 2^26: sums of two products of residues are exact in floats
 CACHED = 100_000  # entries of the matrices eliminated at a time in floats
 SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple

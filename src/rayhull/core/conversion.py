@@ -24,7 +24,7 @@ from rayhull.core.reference.double_description import Cone
 from rayhull.core.reference.verification import Examined
 
 STOPPED, PAUSED, NO_MEMORY = 1, 3, -1
-TOO_LONG = 3  # of examine: sums that 127 bits may not hold
+TOO_LONG = 3  # sums that 127 bits may not hold, or answers that 62 do not
 DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
 PERIOD = 0.05  # seconds between two looks at a run
 LOOKED_AT = 200_000_000  # entries of rows that rays are examined against at a time: a tenth of a second, for Ctrl-C
@@ -205,7 +205,7 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
     step = max(1, LOOKED_AT // (n * k + 1))
     for first in range(0, r, step):
         some = Y[first : first + step]
-        sizes = _long(len(some)), _long(prime)
+        sizes = _long(len(some)), _long(prime), threads()
         fault = core.rayhull_examine(
             _pointer(C), _long(n), _long(k), _pointer(some), *sizes, _pointer(zeros[first:]), _pointer(extreme[first:])
         )
@@ -228,6 +228,20 @@ def primitive(rows: NDArray[Any]) -> NDArray[Any]:
     core.rayhull_contents.restype = ctypes.c_int64
     many = core.rayhull_contents(_pointer(rows), *map(_long, rows.shape), _pointer(contents))
     return rows // contents[:, None] if many else rows
+
+
+def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any] | None:
+    """primitive(weights @ edges), exactly, where every entry of it fits 62 bits; else None, as without the binary."""
+    core = library.load("conversion")
+    if core is None or weights.dtype == object or edges.dtype == object:
+        return None
+    weights, edges = np.ascontiguousarray(weights), np.ascontiguousarray(edges)
+    out = np.empty((len(weights), edges.shape[1]), np.int64)
+    sizes = map(_long, (*weights.shape, edges.shape[1]))
+    status = core.rayhull_primitive_product(_pointer(weights), _pointer(edges), *sizes, _pointer(out))
+    if status == NO_MEMORY:
+        raise _no_memory()
+    return None if status == TOO_LONG else out
 
 
 def independent_rows(A: Ints, prime: int) -> tuple[Ints, Ints] | None:

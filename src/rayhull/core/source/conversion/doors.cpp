@@ -2,6 +2,7 @@
 #include "../stamp.hpp"
 #include "adjacency.hpp"
 #include "double_description.hpp"
+#include "lift.hpp"
 #include "rank.hpp"
 #include "verification.hpp"
 #include "wide.hpp"
@@ -112,10 +113,17 @@ RAYHULL_EXPORT int64_t rayhull_contents(const int64_t* values, int64_t rows, int
   return many;
 }
 
+// weights (rows, many) times edges (many, width), each row divided by its greatest common divisor: 0, or TOO_LONG where
+// 62 bits do not hold an entry, or NO_MEMORY.
+RAYHULL_EXPORT int rayhull_primitive_product(const int64_t* weights, const int64_t* edges, int64_t rows, int64_t many,
+                                             int64_t width, int64_t* out) {
+  return guarded([&] { return primitive_product(weights, edges, rows, many, width, out) ? 0 : static_cast<int>(TOO_LONG); });
+}
+
 // A Fault, or NO_MEMORY; see verification.hpp.
 RAYHULL_EXPORT int rayhull_examine(const int64_t* C, int64_t n, int64_t k, const int64_t* Y, int64_t rays, int64_t prime,
-                                   Word* zeros, uint8_t* extreme) {
-  return guarded([&] { return static_cast<int>(examine({C, Y, n, k, rays}, prime, zeros, extreme)); });
+                                   int threads, Word* zeros, uint8_t* extreme) {
+  return guarded([&] { return static_cast<int>(examine({C, Y, n, k, rays}, prime, threads, zeros, extreme)); });
 }
 
 // A cone to take rows into, or null without memory; rayhull_close_cone ends it. `C` is null for exact arithmetic.

@@ -36,24 +36,8 @@ void write_short(const Sum& sum, int64_t* ray) {
   for (int64_t t = 0; t < sum.columns && g > 1; t++) ray[t] /= static_cast<int64_t>(g);
 }
 
-// The greatest common divisor of all entries, which are not all 0.
-UnsignedWide content(const Sum& sum) {
-  UnsignedWide g = 0;
-  ExactDivisor divisor;
-  bool known = false;
-  for (int64_t t = 0; t < sum.columns && g != 1; t++) {
-    const Wide entry = sum.entry(t);
-    int64_t quotient;
-    if (entry == 0 || (known && divisor.divides(entry, quotient))) continue;
-    g = gcd(g, magnitude(entry));
-    known = g < UnsignedWide{LIMIT};
-    if (known) divisor = ExactDivisor(static_cast<uint64_t>(g));
-  }
-  return g;
-}
-
 bool write_wide(const Sum& sum, int64_t* ray) {
-  const UnsignedWide g = content(sum);
+  const UnsignedWide g = content(sum.columns, [&](int64_t t) { return sum.entry(t); });  // not all are 0
   if (g >= UnsignedWide{LIMIT}) return false;
   const ExactDivisor divisor(static_cast<uint64_t>(g));
   for (int64_t t = 0; t < sum.columns; t++)

@@ -4,10 +4,13 @@
 #include <vector>
 
 #include "rank.hpp"
+#include "threads.hpp"
 #include "wide.hpp"
 
 namespace rayhull {
 namespace {
+
+constexpr int64_t PIECE = 1024;  // rays that a task examines
 
 // Number holds every slack exactly: double is the fastest, and long enough for most.
 template <class Number>
@@ -54,7 +57,7 @@ class Examiner {
     echelon_.start(s);
     for (int64_t row = 0; row < n_ && echelon_.rank() < s - 1; row++) {
       if (slacks_[row] != 0) continue;
-      uint64_t* next = echelon_.next();
+      double* next = echelon_.next();
       for (int64_t c = 0; c < s; c++) next[c] = residues_[row * k_ + support_[c]];
       echelon_.take();
     }
@@ -63,37 +66,33 @@ class Examiner {
 
   int64_t n_, k_;
   std::vector<Number> columns_, slacks_;  // C column after column: slacks are sums of columns
-  std::vector<uint64_t> residues_;        // C row after row
+  std::vector<double> residues_;        // C row after row
   std::vector<int64_t> support_;
   Echelon echelon_;
 };
 
 template <class Number>
-Fault examine_all(const Claim& claim, int64_t prime, Word* zeros, uint8_t* extreme) {
-  Examiner<Number> examiner(claim, prime);
-  const int64_t words = words_for(claim.n + claim.k);
-  for (int64_t ray = 0; ray < claim.rays; ray++) {
-    const Fault fault = examiner.examine(claim.Y + ray * claim.k, zeros + ray * words, extreme[ray]);
+Fault examine_all(const Claim& claim, int64_t prime, int threads, Word* zeros, uint8_t* extreme) {
+  const int64_t words = words_for(claim.n + claim.k), tasks = (claim.rays + PIECE - 1) / PIECE;
+  std::vector<Examiner<Number>> examiners(std::max<int64_t>(1, std::min<int64_t>(threads, tasks)), {claim, prime});
+  std::vector<Fault> faults(tasks, NO_FAULT);
+  run_tasks(tasks, threads, [&](int64_t task, int worker) {
+    for (int64_t ray = task * PIECE; ray < std::min(claim.rays, (task + 1) * PIECE) && faults[task] == NO_FAULT; ray++)
+      faults[task] = examiners[worker].examine(claim.Y + ray * claim.k, zeros + ray * words, extreme[ray]);
+  });
+  for (Fault fault : faults)
     if (fault != NO_FAULT) return fault;
-  }
   return NO_FAULT;
-}
-
-// At least the largest size, and less than twice it.
-double size_of(const int64_t* values, int64_t many) {
-  uint64_t bits = 0;
-  for (int64_t i = 0; i < many; i++) bits |= magnitude(values[i]);
-  return static_cast<double>(bits);
 }
 
 }  // namespace
 
-Fault examine(const Claim& claim, int64_t prime, Word* zeros, uint8_t* extreme) {
+Fault examine(const Claim& claim, int64_t prime, int threads, Word* zeros, uint8_t* extreme) {
   const double bound =
-      size_of(claim.C, claim.n * claim.k) * size_of(claim.Y, claim.rays * claim.k) * static_cast<double>(claim.k);
-  if (bound < 0x1p52) return examine_all<double>(claim, prime, zeros, extreme);
-  if (bound < 0x1p62) return examine_all<int64_t>(claim, prime, zeros, extreme);
-  return bound < 0x1p126 ? examine_all<Wide>(claim, prime, zeros, extreme) : TOO_LONG;
+      bound_of(claim.C, claim.n * claim.k) * bound_of(claim.Y, claim.rays * claim.k) * static_cast<double>(claim.k);
+  if (bound < 0x1p52) return examine_all<double>(claim, prime, threads, zeros, extreme);
+  if (bound < 0x1p62) return examine_all<int64_t>(claim, prime, threads, zeros, extreme);
+  return bound < 0x1p126 ? examine_all<Wide>(claim, prime, threads, zeros, extreme) : TOO_LONG;
 }
 
 }  // namespace rayhull

@@ -14,8 +14,8 @@ struct Claim {
 };
 
 // Writes the zeros (rays, words), filled with 0 before: the coordinates, and from bit k on the rows, that are 0 at each
-// ray. extreme[ray] = 1 if its tight rows, restricted to its support, have rank support - 1 modulo the prime (below 2^31).
+// ray. extreme[ray] = 1 if its tight rows, restricted to its support, have rank support - 1 modulo the prime (below 2^26).
 // Returns the first fault: a ray with a negative coordinate or slack, or sums that 127 bits may not hold.
-Fault examine(const Claim& claim, int64_t prime, Word* zeros, uint8_t* extreme);
+Fault examine(const Claim& claim, int64_t prime, int threads, Word* zeros, uint8_t* extreme);
 
 }  // namespace rayhull

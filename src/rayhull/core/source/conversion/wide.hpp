@@ -63,4 +63,28 @@ class ExactDivisor {
   uint64_t inverse_ = 1;
 };
 
+// The greatest common divisor of entry(0) .. entry(many - 1), 0 if all are 0.
+template <class Entry>
+UnsignedWide content(int64_t many, Entry entry) {
+  UnsignedWide g = 0;
+  ExactDivisor divisor;
+  bool known = false;
+  for (int64_t t = 0; t < many && g != 1; t++) {
+    const Wide value = entry(t);
+    int64_t quotient;
+    if (value == 0 || (known && divisor.divides(value, quotient))) continue;
+    g = gcd(g, magnitude(value));
+    known = g < UnsignedWide{LIMIT};
+    if (known) divisor = ExactDivisor(static_cast<uint64_t>(g));
+  }
+  return g;
+}
+
+// At least the largest size among the values, and less than twice it.
+inline double bound_of(const int64_t* values, int64_t many) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < many; i++) bits |= magnitude(values[i]);
+  return static_cast<double>(bits);
+}
+
 }  // namespace rayhull
