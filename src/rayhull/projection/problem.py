@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from rayhull.projection.standard_form import LinearMap, StandardForm
@@ -229,7 +229,7 @@ def _least_violation(G: sp.csr_array, m: int, c: Array, lower: Array, upper: Arr
     A = sp.vstack([sp.hstack([G, -ones]), sp.hstack([-G[m:], -ones[m:]])], format="csr")
     bounds = [*zip(lower, upper, strict=True), (0, None)]
     cost = np.append(np.zeros(len(lower)), 1.0)
-    result = linprog(cost, A, np.concatenate([c, -c[m:]]), bounds=bounds, method="highs")
+    result = scipy.optimize.linprog(cost, A, np.concatenate([c, -c[m:]]), bounds=bounds, method="highs")
     if result.status != 0:
         return 0.0, 1.0
     met = (G @ result.x[:-1] - c) >= 0.5 * result.fun  # a loose row with a large c says nothing of the size

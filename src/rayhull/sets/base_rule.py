@@ -23,9 +23,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from rayhull.errors import RayhullError
 from rayhull.sets.interior import base_point
@@ -318,7 +318,7 @@ class RuleProgram:
         cost = np.zeros(self.A.shape[1])
         cost[-1] = -1
         bounds = [*self.bounds, (None, self.cap)]
-        result = linprog(cost, A_ub=self.A, b_ub=self.b, bounds=bounds, method="highs-ipm")
+        result = scipy.optimize.linprog(cost, A_ub=self.A, b_ub=self.b, bounds=bounds, method="highs-ipm")
         if result.status != 0:
             return 0.0, np.arange(0)
         blocking = self.rows[result.ineqlin.marginals[-self.m :] < -1e-9]
@@ -335,7 +335,7 @@ class RuleProgram:
         b = np.concatenate([self.b, np.zeros(2 * sizes)])
         cost = np.concatenate([np.zeros(width), np.ones(sizes)])
         bounds = [*self.bounds, (margin, None), *[(0, None)] * sizes]
-        result = linprog(cost, A_ub=A, b_ub=b, bounds=bounds, method="highs-ipm")
+        result = scipy.optimize.linprog(cost, A_ub=A, b_ub=b, bounds=bounds, method="highs-ipm")
         Z, w = result.x[movements].reshape(self.k, self.p), result.x[shift]
         moved, point = self.family.least_norm
         moved[:, self.varying] += self.family.null @ Z

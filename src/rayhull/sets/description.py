@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact.numbers import Array
@@ -267,7 +267,7 @@ def _support(P: Polyhedron, pick: Array, direction: Array, window: Array | None)
         bounds[pick] = window.T
     rows, equalities = P.rows, P.equality_rows
     equal = {"A_eq": equalities.matrix, "b_eq": equalities.rhs} if len(equalities) else {}
-    result = linprog(cost, A_ub=rows.matrix, b_ub=rows.rhs, bounds=bounds, **equal)
+    result = scipy.optimize.linprog(cost, A_ub=rows.matrix, b_ub=rows.rhs, bounds=bounds, **equal)
     if result.status != 0:
         raise ValueError(f"the set has no outline in this window: HiGHS says {result.message!r}.")
     return np.asarray(result.x[pick])

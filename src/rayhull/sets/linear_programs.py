@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # scipy.optimize is loaded when it is first used: 0.12 s, and many sets need no linear program
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse, rank
@@ -37,7 +37,7 @@ FEW = 64  # a contradiction of at most this many rows is thinned to one in which
 def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None)) -> Any:
     """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS."""
     none = A.shape[0] == 0, A_eq.shape[0] == 0
-    return linprog(
+    return scipy.optimize.linprog(
         cost,
         A_ub=None if none[0] else A,
         b_ub=None if none[0] else b,

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint
 
 from rayhull.exact.numbers import Array, safe_integers
 from rayhull.sets.rows import Label, Names, Rows
@@ -182,10 +182,10 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
 
 def read_scipy(constraints: Any, bounds: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     """A, b, A_eq, b_eq, lower, upper of one or several ``LinearConstraint`` (lb <= A x <= ub) and ``Bounds``."""
-    listed = [constraints] if isinstance(constraints, LinearConstraint) else list(constraints or [])
+    listed = [constraints] if isinstance(constraints, scipy.optimize.LinearConstraint) else list(constraints or [])
     above, equal = [], []
     for item in listed:
-        if not isinstance(item, LinearConstraint):
+        if not isinstance(item, scipy.optimize.LinearConstraint):
             raise TypeError(f"expected scipy.optimize.LinearConstraint, got {type(item).__name__}.")
         A = sp.csr_array(item.A) if sp.issparse(item.A) else sp.csr_array(np.atleast_2d(item.A))
         low, high = (np.broadcast_to(np.asarray(v, float), A.shape[0]) for v in (item.lb, item.ub))
@@ -209,14 +209,13 @@ def _stacked(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     return sp.csr_array(sp.vstack([a for a, _ in parts], format="csr")), np.concatenate([b for _, b in parts])
 
 
-def to_scipy(P: Polyhedron) -> tuple[LinearConstraint, Bounds]:
+def to_scipy(P: Polyhedron) -> tuple[scipy.optimize.LinearConstraint, scipy.optimize.Bounds]:
     """``A x <= b`` and ``A_eq x = b_eq`` as one LinearConstraint, the bounds as one Bounds."""
     rows, equalities = P.inequalities, P.equalities
     matrix = sp.csr_array(sp.vstack([rows.matrix, equalities.matrix], format="csr"))
     low = np.concatenate([np.full(len(rows), -np.inf), equalities.rhs])
-    return LinearConstraint(matrix, low, np.concatenate([rows.rhs, equalities.rhs])), Bounds(
-        P.lower_bounds, P.upper_bounds
-    )
+    between = scipy.optimize.LinearConstraint(matrix, low, np.concatenate([rows.rhs, equalities.rhs]))
+    return between, scipy.optimize.Bounds(P.lower_bounds, P.upper_bounds)
 
 
 # -- what a call states anew beside the points, one for all samples or one for each ----------------------------------

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from rayhull.errors import UnverifiedError, optional
@@ -81,7 +81,7 @@ def nearest(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array) ->
     h = np.concatenate([G @ y - c, c[m:] - G[m:] @ y, (y - upper)[high], (lower - y)[low]])
     scale = np.abs(h).max(initial=0.0) or 1.0
     E = np.concatenate([R.T, h[None] / scale])
-    w, _ = nnls(E, np.append(np.zeros(len(y)), 1.0), maxiter=30 * E.shape[1] + 100)
+    w, _ = scipy.optimize.nnls(E, np.append(np.zeros(len(y)), 1.0), maxiter=30 * E.shape[1] + 100)
     left = np.append(np.zeros(len(y)), 1.0) - E @ w
     if left[-1] <= 1e-14:
         return None
