@@ -154,7 +154,68 @@ def test_coefficients_that_overflowed_into_no_number_count_as_zero():
     x, zero = into(c, origin=(features,)), into(torch.tensor([[0.0, 0.5, -0.5]]))
     assert torch.equal(x[0], zero[0])
     assert x[1].isnan().all()
-    assert torch.equal(into.in_tensor_operations(c, (features,))[0], zero[0])
+    assert torch.allclose(into.in_tensor_operations(c, (features,))[0], zero[0], rtol=1e-6)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the operator that holds a Linear was called."""
+    made, run = [], operators.linear_tail
+    monkeypatch.setattr(operators, "linear_tail", lambda *given: made.append(given) or run(*given))
+    return made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", ["box", "simplex", "random cone", "random floats in a box", "checkerboard"])
+def test_inference_takes_linear_and_map_in_one_call(name, strict, dtype, calls):
+    P, size = ZOO[name](), {torch.float32: 1e-5, torch.float64: 1e-13}[dtype]
+    layer = rh.Constrained(11, P, strict=strict, dtype=dtype)
+    torch.nn.init.normal_(layer.linear.bias)
+    for shape in ((11,), (1, 11), (8, 11), (19, 11), (3, 4, 11)):
+        h = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
+        expected = layer(h.clone().requires_grad_()).detach()
+        assert not calls
+        with torch.no_grad():
+            for module in (layer, layer.fold()):
+                x = module(h)
+                assert torch.allclose(x, expected, rtol=size, atol=size * float(expected.abs().max()))
+                assert torch.equal(module(h.expand(2, *shape))[1], x)  # a sample does not depend on its batch
+        assert len(calls) == 4
+        calls.clear()
+
+
+def test_what_watches_the_linear_or_has_a_gradient_sees_two_calls(calls):
+    layer, h = rh.Constrained(4, rh.box(-1, 1, 3), method="shrink"), torch.randn(5, 4)
+    layer(h)
+    assert not calls
+    seen = []
+    for module in (layer.linear, layer.map):
+        handle = module.register_forward_hook(lambda *given: seen.append(given))
+        with torch.inference_mode():
+            layer(h)
+        handle.remove()
+    assert len(seen) == 2
+    assert not calls
+    with torch.no_grad():
+        assert rh.Constrained(4, rh.box(-1, 1, 3), batch_norm=True).eval()(h).shape == (5, 3)
+        assert not calls
+        rh.Constrained(2000, rh.box(-1, 1, 30), method="shrink")(torch.randn(2, 2000))
+        assert not calls
+        with pytest.raises(ValueError, match="expected 4 features"):
+            layer(h[:, :3])
+        layer(h)
+    assert len(calls) == 1
+
+
+def test_a_linear_of_another_size_is_refused():
+    into = boxed(method="shrink")
+    h, weight, bias = torch.randn(3, 7).double(), torch.randn(5, 7).double(), torch.randn(5).double()
+    constants = tail.program(into, torch.float64)[:2]
+    assert operators.linear_tail(h, weight, bias, *constants).shape == (3, 5)
+    for given in ((h[:, :6], weight, bias), (h, weight[:4], bias[:4]), (h, weight, bias[:4]), (h, weight.float(), bias)):
+        with pytest.raises(RuntimeError, match="rayhull"):
+            operators.linear_tail(*given, *constants)
 
 
 class Looking(TorchDispatchMode):
@@ -200,7 +261,7 @@ def test_a_program_that_is_spoiled_is_refused_not_followed(method):
                 assert "rayhull" in str(error)
             else:  # a field that this program does not read, or that means something else in range
                 name = tail.FIELDS[position - first] if first <= position < first + len(tail.FIELDS) else ""
-                unread = {"moving", "apex", "side_rows", "still", "points"}  # a strict program has no sides of its own
+                unread = {"moving", "apex", "side_rows", "still", "points", "single"}  # a strict program has no sides of its own
                 assert position in (3, 4) or name not in tail.COUNTS - unread, name
     with pytest.raises(RuntimeError, match="out of range"):
         operators.layer_tail(c, (), layout, numbers[:-3])

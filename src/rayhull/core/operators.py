@@ -149,6 +149,16 @@ def layer_tail(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Ten
     return found
 
 
+def linear_tail(features: Tensor, weight: Tensor, bias: Tensor, layout: Tensor, numbers: Tensor) -> Tensor:
+    """:func:`layer_tail` of ``weight`` · ``features`` + ``bias``; a strict program takes these three for the origin.
+
+    Shape:
+        ``features`` (*, k), ``weight`` (coefficients or more, k), one dtype; returns (*, event shape).
+    """
+    found: Tensor = torch.ops.rayhull_core.linear_tail(features, weight, bias, layout, numbers)
+    return found
+
+
 def layer_tail_backward(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
     """The gradient in c for the gradient g in the points. Shape: as ``c``."""
     found: Tensor = torch.ops.rayhull_core.layer_tail_backward(g, c, origin, layout, numbers)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as hooks
 
 from rayhull.maps.coefficients import NonNegative, Weights
+from rayhull.nn import tail
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto
 
@@ -172,10 +174,13 @@ class Constrained(nn.Module):
     ) -> Tensor:
         """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
         into: Any = self._modules["map"]
+        plain = b is b_eq is lower is upper is A is A_eq is base is None
+        if plain and (found := self._in_one_call(features, into)) is not None:
+            return found
         coefficients = self._coefficients(features)
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
         x: Tensor
-        if b is b_eq is lower is upper is A is A_eq is base is None:
+        if plain:
             x = into(coefficients, origin=origin)
         else:
             sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
@@ -184,6 +189,15 @@ class Constrained(nn.Module):
             free = into.point_of(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq, base=base)
             x = torch.lerp(x, free, self.free_share)
         return x
+
+    def _in_one_call(self, features: Tensor, into: MapInto) -> Tensor | None:
+        """Linear and map by one operator, for inference; None where something else is asked for, or looks inside."""
+        linear: Any = self._modules["linear"]
+        if self.batch_norm is not None or self.free_share or type(linear) is not nn.Linear:
+            return None
+        if is_watched(linear) or is_watched(into):
+            return None
+        return tail.run_with_linear(into, features, linear._parameters["weight"], linear._parameters["bias"])
 
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
@@ -237,6 +251,12 @@ class Constrained(nn.Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def is_watched(module: nn.Module) -> bool:
+    """Whether a hook or a forward of its own wants to see the module's call."""
+    own = module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__
+    return bool(own or hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
 
 
 def _refuse_swapped(in_features: object, P: object) -> None:

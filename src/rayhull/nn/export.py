@@ -56,6 +56,10 @@ class Folded(nn.Module):
         base: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
+        if b is b_eq is lower is upper is A is A_eq is base is None:
+            found = tail.run_with_linear(self.rest, features, self.weight, self.bias)
+            if found is not None:
+                return found
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:

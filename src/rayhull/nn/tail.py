@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]  # of a block: numbers, names of kinds, and arrays
 PLAIN, DTYPES = (Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
 LARGEST = 2**19  # numbers of a program: beyond, a product over all samples at once is faster
+LARGEST_LINEAR = 2**14  # weights: beyond, torch's product is faster by more than a second call takes
 
 KINDS = {
     "linear": ("none", "copy", "diagonal", "matrix", "without"),
@@ -46,7 +47,7 @@ def _gauge(name: str) -> tuple[str, ...]:
 
 FIELDS = (
     *("count", "size", "coefficients", "start", "places", "signs", "base"),
-    *("linear", "columns", "matrix", "rank", "hull_rank", "hull"),
+    *("linear", "columns", "matrix", "rank", "single", "hull_rank", "hull"),
     *("conic", "rays_count", "function", "rays", "rows", "slacks", "point"),
     *("step", "steps", "step_rows", "equalities", "step_matrix", "back", "turn", "seen", "low", "high", "momenta"),
     *("length", "equal_rank", "equal", "clean_rank", "clean", "origin", "scale", "scale_numbers"),
@@ -60,7 +61,7 @@ INDICES = tuple(name for name in FIELDS if name.endswith("_index"))  # places in
 RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # columns of a basis
 NEEDS_NO_NUMBERS = {"scale_numbers": 0, "finish_numbers": 0}
 COUNTS = frozenset(
-    {"count", "size", "coefficients", "start", "columns", "rank", "rays_count", "steps", "step_rows", "equalities"}
+    {"count", "size", "coefficients", "start", "columns", "rank", "single", "rays_count", "steps", "step_rows", "equalities"}
     | {"moving", "apex", "side_rows", "still", "points", *RANKS.values()}
     | {f"{gauge}_rows" for gauge in ("shrink", "loose", "tight")}
 )
@@ -97,11 +98,18 @@ def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
         fields |= own or {}
     if part.direction.on_hull and not part.approach:
         fields.pop("clean", None)
+    fields["single"] = _may_be_single(fields, part)
     if not part.base_point.at_zero:
         fields["base"] = base
     if part.mirrored:
         fields["signs"] = part.exact["sign"]
     return fields | _side_fields(part)
+
+
+def _may_be_single(fields: Fields, part: BlockMap) -> bool:
+    """Whether any direction will do, since a shrink follows: float32 layers then follow the lines in single precision."""
+    on_hull = "hull" in fields or "clean" in fields or not len(part.polyhedron.equality_rows)
+    return on_hull and "shrink" in fields.get("scale", "") and not {"conic", "finish"} & set(fields)
 
 
 def _side_fields(part: BlockMap) -> Fields:
@@ -256,3 +264,16 @@ def run(into: MapInto, packed: Packed, c: Tensor, origin: Sequence[Tensor]) -> T
         x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
         return x
     return operators.layer_tail(c, origin, packed.layout, packed.numbers)
+
+
+def run_with_linear(into: MapInto, features: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+    """Points of the set by one operator for a Linear and the map after it; None where it is not the faster way.
+
+    It has no derivative, and serves small Linears: for one sample the two calls take longer than the products.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or bias is None or weight.numel() > LARGEST_LINEAR:
+        return None
+    if type(weight) not in PLAIN or weight.dtype != features.dtype or features.shape[-1] != weight.shape[1]:
+        return None
+    packed = serving(into, features)
+    return None if packed is None else operators.linear_tail(features, weight, bias, packed.layout, packed.numbers)

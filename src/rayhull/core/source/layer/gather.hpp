@@ -4,6 +4,8 @@
 #include "lanes.hpp"
 #include "tail.hpp"
 
+#include <algorithm>
+
 namespace rayhull::layer {
 
 // One number of eight samples, `stride` apart; 0 for samples that there are not. Moved first and widened together: one
@@ -33,6 +35,72 @@ void scatter(Lanes lanes, T* to, int64_t stride, int64_t count) {
     for (int64_t lane = 0; lane < LANES; lane++) to[lane * stride] = near[lane];
   } else {
     for (int64_t lane = 0; lane < count; lane++) to[lane * stride] = near[lane];
+  }
+}
+
+// Eight rows of eight floats, turned: pairs, then fours, then halves change places.
+inline void transpose(Eight* r) {
+  Eight s[LANES];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    const Eight x = s[4 * (i / 2) + i % 2], y = s[4 * (i / 2) + i % 2 + 2];
+    r[4 * (i / 2) + 2 * (i % 2)] = __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13);
+    r[4 * (i / 2) + 2 * (i % 2) + 1] = __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    const Eight x = r[i], y = r[i + 4];
+    r[i] = __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
+    r[i + 4] = __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+// Rows of `width` numbers, `stride` apart, one for each sample -> to[j], number j of all samples. Floats by squares of eight,
+// the last of which overlaps the one before: a third of the time of gathering them one by one.
+template <class T, class V>
+void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    for (int64_t j = 0; count == LANES && width >= LANES && j < width; j += LANES) {
+      const int64_t column = std::min(j, width - LANES);
+      Eight square[LANES];
+#pragma GCC unroll 8
+      for (int64_t lane = 0; lane < LANES; lane++) square[lane] = load(from + lane * stride + column);
+      transpose(square);
+      for (int64_t i = 0; i < LANES; i++) {
+        if constexpr (std::is_same_v<V, Singles>) to[column + i] = V(square[i]);
+        else to[column + i] = widened(Singles(square[i]));
+      }
+    }
+    if (count == LANES && width >= LANES) return;
+  }
+  for (int64_t j = 0; j < width; j++) to[j] = narrowed<V>(gather(from + j, stride, count));
+}
+
+// And back: number j of all samples to the column positions[j] of rows `stride` apart.
+template <class T>
+void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
+  const auto in_a_run = [&](int64_t j) {
+    bool run = true;
+    for (int64_t i = 1; i < LANES; i++) run &= positions[j + i] == positions[j] + i;
+    return run;
+  };
+  for (int64_t j = 0; j < width; j += LANES) {
+    const int64_t column = std::max<int64_t>(std::min(j, width - LANES), 0), end = std::min(column + LANES, width);
+    if constexpr (std::is_same_v<T, float>) {
+      if (count == LANES && width >= LANES && in_a_run(column)) {
+        Eight square[LANES];
+        for (int64_t i = 0; i < LANES; i++) square[i] = narrowed<Singles>(values[column + i]).v;
+        transpose(square);
+        for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + positions[column]);
+        continue;
+      }
+    }
+    for (int64_t i = column; i < end; i++) scatter(values[i], to + positions[i], stride, count);
   }
 }
 

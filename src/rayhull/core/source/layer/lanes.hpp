@@ -6,6 +6,10 @@
 #include <cstring>
 #include <type_traits>
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 namespace rayhull::layer {
 
 constexpr int64_t LANES = 8;
@@ -18,7 +22,10 @@ inline Four four(double x) { return Four{x, x, x, x}; }
 struct Lanes {
   Four a, b;
 
+  // Copied by two vectors: a plain copy of the bytes goes by sixteen, and a vector that is loaded next waits for them.
   Lanes() = default;
+  Lanes(const Lanes& x) : a(x.a), b(x.b) {}
+  Lanes& operator=(const Lanes& x) { a = x.a, b = x.b; return *this; }
   Lanes(Four first, Four second) : a(first), b(second) {}
   Lanes(double x) : a(four(x)), b(four(x)) {}  // NOLINT: a number stands for eight of it
 
@@ -84,9 +91,26 @@ inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
 inline double where(bool mask, double x, double y) { return mask ? x : y; }
 
+// Eight floats where they lie.
+using EightThere = float __attribute__((vector_size(32), aligned(4), may_alias));
+
+inline Eight load(const float* from) { return *reinterpret_cast<const EightThere*>(from); }
+inline void store(Eight x, float* to) { *reinterpret_cast<EightThere*>(to) = x; }
+
 // The number type of a vector; of a number, itself.
 template <class V>
 using Number = std::conditional_t<std::is_same_v<V, Lanes>, double, std::conditional_t<std::is_same_v<V, Singles>, float, V>>;
+
+// Four floats as doubles. GCC 12 makes four instructions of the portable form, and one of this.
+using Half = float __attribute__((vector_size(16)));
+
+inline Four widened(Half x) {
+#ifdef __AVX__
+  return _mm256_cvtps_pd(x);
+#else
+  return __builtin_convertvector(x, Four);
+#endif
+}
 
 // The same eight numbers in another type; of a single sample, the first.
 template <class V>
@@ -94,11 +118,8 @@ inline V narrowed(Lanes x) {
   if constexpr (std::is_same_v<V, Lanes>) return x;
   if constexpr (std::is_floating_point_v<V>) return V(x.a[0]);
   if constexpr (std::is_same_v<V, Singles>) {
-    using Half = float __attribute__((vector_size(16)));
-    const Half halves[] = {__builtin_convertvector(x.a, Half), __builtin_convertvector(x.b, Half)};
-    V found;
-    std::memcpy(&found, halves, sizeof found);
-    return found;
+    const Half low = __builtin_convertvector(x.a, Half), high = __builtin_convertvector(x.b, Half);
+    return V(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
   }
 }
 
@@ -107,10 +128,8 @@ inline Lanes widened(V x) {
   if constexpr (std::is_same_v<V, Lanes>) return x;
   if constexpr (std::is_floating_point_v<V>) return Lanes(double(x));
   if constexpr (std::is_same_v<V, Singles>) {
-    using Half = float __attribute__((vector_size(16)));
-    Half halves[2];
-    std::memcpy(halves, &x, sizeof halves);
-    return {__builtin_convertvector(halves[0], Four), __builtin_convertvector(halves[1], Four)};
+    return {widened(Half(__builtin_shufflevector(x.v, x.v, 0, 1, 2, 3))),
+            widened(Half(__builtin_shufflevector(x.v, x.v, 4, 5, 6, 7)))};
   }
 }
 

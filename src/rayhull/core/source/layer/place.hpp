@@ -44,6 +44,7 @@ class Place {
   Place(const Program& program, const Block& block, Memory& memory, bool keeps)
       : p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows), r(block.rays_count),
         keeps(keeps), sample(program, block), shift(shift_of(program.numbers, block)) {
+    if (is_single()) lines.emplace(at(k.matrix), k.columns, n);
     memory.clear();
     const int64_t rows = std::max({block.shrink.rows, block.loose.rows, block.tight.rows, m, r});
     const int64_t ranks = std::max({block.rank, block.hull_rank, block.equal_rank, block.clean_rank});
@@ -117,6 +118,7 @@ class Place {
   Largest gauge, loose, tight;
   Sample sample;
   ClippedShift shift;
+  std::optional<Matrix<Many>> lines;        // in single precision
   std::optional<DualSteps<T>> by_one;       // for a single sample,
   std::optional<DualSteps<Many>> by_many;   // for eight,
   std::optional<DualSteps<Lanes>> by_wide;  // and for eight whose numbers are too large for floats
@@ -138,10 +140,7 @@ class Place {
       case DIAGONAL:
         for (int64_t j = 0; j < n; j++) u[j] = c[j] * at(k.matrix)[j];
         break;
-      case MATRIX:
-        fill(u, n, 0.0);
-        add_combination(at(k.matrix), k.columns, n, c, u);
-        break;
+      case MATRIX: multiply_lines(); break;
       default: std::copy(c, c + n, u);
     }
     if (k.linear == WITHOUT) kept_lines = remove_span(at(k.matrix), n, k.rank, p.strict, u, scratch);
@@ -152,6 +151,17 @@ class Place {
     if (k.point >= 0 && !are_points()) {
       for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j];
     }
+  }
+
+  bool is_single() const { return k.linear == MATRIX && k.single && std::is_same_v<T, float>; }
+
+  void multiply_lines() {
+    if (lines) {
+      const Lanes bad = lines->combination_of(c, u);
+      if (all(bad <= bad)) return;
+    }
+    fill(u, n, 0.0);
+    add_combination(at(k.matrix), k.columns, n, c, u);
   }
 
   // Coefficients that stand for points: seen from the sample's base point, along the equalities.
@@ -169,9 +179,18 @@ class Place {
       case DIAGONAL:
         for (int64_t j = 0; j < n; j++) gc[j] = g[j] * at(k.matrix)[j];
         break;
-      case MATRIX: add_product(at(k.matrix), k.columns, n, g, gc); break;
+      case MATRIX: multiply_lines_backward(); break;
       default: std::copy(g, g + n, gc);
     }
+  }
+
+  void multiply_lines_backward() {
+    if (lines) {
+      const Lanes bad = lines->product_of(g, gc);
+      if (all(bad <= bad)) return;
+      fill(gc, k.columns, 0.0);
+    }
+    add_product(at(k.matrix), k.columns, n, g, gc);
   }
 
   Lanes slack_unit(int64_t i) const { return k.slacks < 0 ? Lanes(1.0) : Lanes(at(k.slacks)[i]); }

@@ -3,68 +3,12 @@
 // serves float32 layers, strict ones too.
 #pragma once
 
-#include "products.hpp"
+#include "matrix.hpp"
 #include "tail.hpp"
 
 #include <vector>
 
 namespace rayhull::layer {
-
-// A (m, n) as the products of a vector type need it: as it is, in its own precision, or for one sample both ways round.
-template <class V>
-class Matrix {
- public:
-  using S = Number<V>;
-  static constexpr bool one = std::is_floating_point_v<V>;
-
-  Matrix(const double* A, int64_t m, int64_t n) : m_(m), n_(n), data_(nullptr) {
-    if constexpr (std::is_same_v<V, Lanes>) {
-      data_ = A;
-    } else {
-      copy(A);
-    }
-  }
-
-  // out += sign · A x
-  void product(const V* x, V* out, S sign = S(1)) const {
-    if constexpr (one) {
-      add_combination_of_one(turned_.data(), n_, m_, x, out, sign);
-    } else {
-      add_product(data(), m_, n_, x, out, sign);
-    }
-  }
-
-  // out += sign · Aᵀ w
-  void combination(const V* w, V* out, S sign = S(1)) const {
-    if constexpr (one) {
-      add_combination_of_one(data(), m_, n_, w, out, sign);
-    } else {
-      add_combination(data(), m_, n_, w, out, sign);
-    }
-  }
-
- private:
-  int64_t m_, n_;
-  const double* data_;
-  std::vector<S> own_, turned_;
-
-  const S* data() const {
-    if constexpr (std::is_same_v<V, Lanes>) return data_;
-    return own_.data();
-  }
-
-  void copy(const double* A) {
-    const int64_t along = one ? padded<S>(n_) : n_, across = padded<S>(m_);
-    own_.assign(m_ * along, S(0));
-    if (one) turned_.assign(n_ * across, S(0));
-    for (int64_t i = 0; i < m_; i++) {
-      for (int64_t j = 0; j < n_; j++) {
-        own_[i * along + j] = S(A[i * n_ + j]);
-        if (one) turned_[j * across + i] = S(A[i * n_ + j]);
-      }
-    }
-  }
-};
 
 template <class V>
 class DualSteps {

@@ -43,6 +43,7 @@ struct Block {
   int64_t count, size, coefficients, start;  // of places; of coordinates; for one place; the first of them
   int64_t places, signs, base;               // event positions (count, size), in the layout; (count); (size)
   int64_t linear, columns, matrix, rank;     // coefficients along lines; their matrix, or an orthonormal basis of what to remove
+  int64_t single;                            // float32 layers follow the lines in single precision: what follows closes it
   int64_t hull_rank, hull;                   // an orthonormal basis of the equalities (size, rank)
   int64_t conic, rays_count, function, rays, rows, slacks;  // SHIFT: the row, bounds (2, size), right-hand side and =
   int64_t point;                             // added to what the lines give
@@ -65,14 +66,23 @@ struct Program {
   double largest;
 };
 
-// Coefficients of n samples, `stride` from one to the next. `marks`, where there are any, say which samples come out as
-// not a number; then coefficients that are none count as 0 (they overflowed).
+// A Linear in front of the tail: weight (coefficients, features), bias (coefficients).
+template <class T>
+struct Front {
+  const T *weight, *bias;
+  int64_t features;
+  bool finite;  // every weight and bias
+};
+
+// Coefficients of n samples, `stride` from one to the next; or, with a Linear in front, its features. Where coefficients may
+// overflow, those that are no number count as 0, and `marks`, if there are any, say which samples come out as not a number.
 template <class T>
 struct Given {
-  const T* c;
+  const T* rows;
   int64_t stride;
   bool overflows;
   const double* marks;
+  Front<T> front;  // no weight: none
 };
 
 // One side of n samples, `stride` (0: one for all) from one to the next; its gradient is contiguous (n, width).

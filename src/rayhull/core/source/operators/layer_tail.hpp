@@ -105,7 +105,7 @@ std::vector<double> marks_of(const Tensor& c, int64_t stride, int64_t k, const s
 
 // Coefficients as rows: as they lie where each row does, else copied.
 inline Tensor rows_of(const Tensor& c, int64_t width) {
-  STD_TORCH_CHECK(c.is_cpu() && c.dim() >= 1 && c.size(c.dim() - 1) == width, "rayhull: coefficients of another shape");
+  STD_TORCH_CHECK(c.is_cpu() && c.dim() >= 1 && c.size(c.dim() - 1) == width, "rayhull: coefficients or features of another shape");
   if (c.dim() == 2 && c.stride(1) == 1 && c.stride(0) >= width) return c;
   return c.is_contiguous() ? c : torch::stable::contiguous(c);
 }
@@ -114,7 +114,7 @@ inline int64_t row_stride(const Tensor& c, int64_t width) { return c.dim() == 2 
 
 inline bool is_double(const Tensor& c) {
   if (c.scalar_type() == scalar_type<double>()) return true;
-  STD_TORCH_CHECK(c.scalar_type() == scalar_type<float>(), "rayhull: coefficients must be float32 or float64");
+  STD_TORCH_CHECK(c.scalar_type() == scalar_type<float>(), "rayhull: coefficients and features must be float32 or float64");
   return false;
 }
 
@@ -157,17 +157,22 @@ class SideTensors {
   }
 };
 
+// The shape of the points of samples that come in rows.
+inline std::vector<int64_t> shape_of_points(const TailTensors& tail, const Tensor& rows) {
+  std::vector<int64_t> shape;
+  for (int64_t axis = 0; axis + 1 < rows.dim(); axis++) shape.push_back(rows.size(axis));
+  shape.insert(shape.end(), tail.event.begin(), tail.event.end());
+  return shape;
+}
+
 template <class T>
 Tensor layer_tail_of(const TailTensors& tail, Tensor c, const std::vector<Tensor>& origin,
                      const SideTensors& sides = {}, bool* certified = nullptr) {
-  std::vector<int64_t> shape;
-  for (int64_t axis = 0; axis + 1 < c.dim(); axis++) shape.push_back(c.size(axis));
-  shape.insert(shape.end(), tail.event.begin(), tail.event.end());
   const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
+  Tensor x = empty<T>(shape_of_points(tail, c));
   c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
-  Tensor x = empty<T>(shape);
-  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data(), {}};
   const layer::Program program = tail.program<T>();
   over_samples(tail, n, [&](int64_t a, int64_t b) {
     layer::tail_forward(program, given, sides.given(), tail.dim, write<T>(x), certified, a, b);
@@ -186,12 +191,38 @@ Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const
   Tensor grad = empty<T>(shape);
   g = g.is_contiguous() ? g : torch::stable::contiguous(g), c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
-  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data()};
+  const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data(), {}};
   const layer::Program program = tail.program<T>();
   over_samples(tail, n, [&](int64_t a, int64_t b) {
     layer::tail_backward(program, given, sides.given(), tail.dim, read<T>(g), width, write<T>(grad), a, b);
   });
   return grad;
+}
+
+template <class T>
+Tensor linear_tail_of(const TailTensors& tail, Tensor h, const Tensor& weight, const Tensor& bias) {
+  const int64_t width = weight.size(1), n = width ? h.numel() / width : 0;
+  Tensor x = empty<T>(shape_of_points(tail, h));
+  h = rows_of(h, width);
+  const bool finite = !tail.strict || (all_finite(weight) && all_finite(bias));
+  const layer::Given<T> given{read<T>(h), row_stride(h, width), tail.strict, nullptr,
+                              {read<T>(weight), read<T>(bias), width, finite}};
+  const layer::Program program = tail.program<T>();
+  over_samples(tail, n, [&](int64_t a, int64_t b) {
+    layer::tail_forward(program, given, {}, tail.dim, write<T>(x), nullptr, a, b);
+  });
+  return x;
+}
+
+// Features (*, width) -> x (*, event shape): the tail of weight · features + bias, weight (coefficients or more, width).
+inline Tensor linear_tail(Tensor features, Tensor weight, Tensor bias, Tensor layout, Tensor numbers) {
+  const TailTensors tail(layout, numbers);
+  STD_TORCH_CHECK(!tail.needs_base, "rayhull: a program that needs sides of the sample");
+  const bool wide = is_double(features);
+  weight = wide ? dense<double>(weight, 2) : dense<float>(weight, 2), bias = wide ? dense<double>(bias, 1) : dense<float>(bias, 1);
+  STD_TORCH_CHECK(weight.size(0) >= tail.coefficients && bias.size(0) == weight.size(0) && weight.size(1) > 0,
+                  "rayhull: a Linear of other coefficients");
+  return wide ? linear_tail_of<double>(tail, features, weight, bias) : linear_tail_of<float>(tail, features, weight, bias);
 }
 
 // c (*, coefficients) float32 or float64 -> x (*, event shape)

@@ -1,0 +1,84 @@
+// A constant matrix in the precision and the order that the products of a vector type need.
+#pragma once
+
+#include "products.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace rayhull::layer {
+
+// A (m, n) as the products of a vector type need it: as it is, in its own precision, or for one sample both ways round.
+template <class V>
+class Matrix {
+ public:
+  using S = Number<V>;
+  static constexpr bool one = std::is_floating_point_v<V>;
+
+  Matrix(const double* A, int64_t m, int64_t n) : m_(m), n_(n), data_(nullptr) {
+    if constexpr (std::is_same_v<V, Lanes>) {
+      data_ = A;
+    } else {
+      copy(A);
+    }
+  }
+
+  // out += sign · A x
+  void product(const V* x, V* out, S sign = S(1)) const {
+    if constexpr (one) {
+      add_combination_of_one(turned_.data(), n_, m_, x, out, sign);
+    } else {
+      add_product(data(), m_, n_, x, out, sign);
+    }
+  }
+
+  // The same for numbers in double precision, rounded first: out = A x or Aᵀ w. Returns 0, or not a number where it overflows.
+  Lanes product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { product(a, b); }); }
+  Lanes combination_of(const Lanes* w, Lanes* out) {
+    return rounded(w, m_, out, n_, [&](const V* a, V* b) { combination(a, b); });
+  }
+
+  // out += sign · Aᵀ w
+  void combination(const V* w, V* out, S sign = S(1)) const {
+    if constexpr (one) {
+      add_combination_of_one(data(), m_, n_, w, out, sign);
+    } else {
+      add_combination(data(), m_, n_, w, out, sign);
+    }
+  }
+
+ private:
+  int64_t m_, n_;
+  const double* data_;
+  std::vector<S> own_, turned_;
+  std::vector<V> given_, made_;
+
+  const S* data() const {
+    if constexpr (std::is_same_v<V, Lanes>) return data_;
+    return own_.data();
+  }
+
+  template <class F>
+  Lanes rounded(const Lanes* from, int64_t size, Lanes* out, int64_t made, const F& multiply) {
+    given_.resize(std::max(m_, n_)), made_.assign(std::max(m_, n_), V(S(0)));
+    for (int64_t i = 0; i < size; i++) given_[i] = narrowed<V>(from[i]);
+    multiply(given_.data(), made_.data());
+    Lanes bad(0.0);
+    for (int64_t j = 0; j < made; j++) out[j] = widened(made_[j]), bad += mark(out[j]);
+    return bad;
+  }
+
+  void copy(const double* A) {
+    const int64_t along = one ? padded<S>(n_) : n_, across = padded<S>(m_);
+    own_.assign(m_ * along, S(0));
+    if (one) turned_.assign(n_ * across, S(0));
+    for (int64_t i = 0; i < m_; i++) {
+      for (int64_t j = 0; j < n_; j++) {
+        own_[i * along + j] = S(A[i * n_ + j]);
+        if (one) turned_[j * across + i] = S(A[i * n_ + j]);
+      }
+    }
+  }
+};
+
+}  // namespace rayhull::layer
