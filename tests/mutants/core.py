@@ -237,7 +237,7 @@ MUTANTS = [
         "coordinates at their bounds take part in the shift's gradient",
     ),
     Mutant(
-        "core/source/layer/tail.cpp",
+        "core/source/layer/coefficients.hpp",
         "if (given.overflows) value = where(value <= value, value, 0.0);",
         "",
         ("test_layer_tail.py::test_coefficients_that_overflowed_into_no_number_count_as_zero",),

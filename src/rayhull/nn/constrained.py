@@ -197,7 +197,8 @@ class Constrained(nn.Module):
             return None
         if is_watched(linear) or is_watched(into):
             return None
-        return tail.run_with_linear(into, features, linear._parameters["weight"], linear._parameters["bias"])
+        weights: Any = linear._parameters  # linear.weight takes 0.8 µs
+        return tail.run_with_linear(into, features, weights["weight"], weights["bias"])
 
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:

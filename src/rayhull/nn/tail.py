@@ -61,8 +61,8 @@ INDICES = tuple(name for name in FIELDS if name.endswith("_index"))  # places in
 RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # columns of a basis
 NEEDS_NO_NUMBERS = {"scale_numbers": 0, "finish_numbers": 0}
 COUNTS = frozenset(
-    {"count", "size", "coefficients", "start", "columns", "rank", "single", "rays_count", "steps", "step_rows", "equalities"}
-    | {"moving", "apex", "side_rows", "still", "points", *RANKS.values()}
+    {"count", "size", "coefficients", "start", "columns", "rank", "rays_count", "steps", "step_rows", "equalities"}
+    | {"single", "moving", "apex", "side_rows", "still", "points", *RANKS.values()}
     | {f"{gauge}_rows" for gauge in ("shrink", "loose", "tight")}
 )
 
@@ -107,7 +107,7 @@ def _block_fields(part: BlockMap, dtype: torch.dtype) -> Fields | None:
 
 
 def _may_be_single(fields: Fields, part: BlockMap) -> bool:
-    """Whether any direction will do, since a shrink follows: float32 layers then follow the lines in single precision."""
+    """Whether a shrink closes whatever direction comes: float32 layers then follow the lines in single precision."""
     on_hull = "hull" in fields or "clean" in fields or not len(part.polyhedron.equality_rows)
     return on_hull and "shrink" in fields.get("scale", "") and not {"conic", "finish"} & set(fields)
 

@@ -25,9 +25,9 @@ class Coefficients {
     gather_rows(given.rows + first * given.stride, given.stride, count, given.front.features, features.data());
     marked = given.overflows && !given.front.finite ? NOT_A_NUMBER : 0.0;
     if (!given.overflows) return;
-    V bad(T(0));
-    for (const V& feature : features) bad += feature * V(T(0));
-    marked += widened(bad);
+    auto fine = is_finite(V(T(0)));
+    for (const V& feature : features) fine = fine & is_finite(feature);
+    marked += widened(where(fine, V(T(0)), V(std::numeric_limits<T>::quiet_NaN())));
   }
 
   // The k coefficients from a column on. Returns 0, or not a number for samples that have no answer.
@@ -37,15 +37,15 @@ class Coefficients {
     } else {
       gather_rows(given.rows + first * given.stride + column, given.stride, count, k, c);
     }
-    Lanes bad = marked;
+    Mask numbers = Lanes(0.0) <= Lanes(0.0);
     for (int64_t i = 0; i < k; i++) {
       Lanes value = c[i];
       if (given.overflows) value = where(value <= value, value, 0.0);
       if (p.strict) value = min(max(value, -p.largest), p.largest);
       c[i] = value;
-      bad += where(value <= value, 0.0, NOT_A_NUMBER);
+      numbers = numbers & (value <= value);
     }
-    return bad;
+    return marked + where(numbers, 0.0, NOT_A_NUMBER);
   }
 
  private:

@@ -60,6 +60,8 @@ inline bool all(Mask x) {
   return both[0] & both[1] & both[2] & both[3];
 }
 
+inline Mask is_finite(Lanes x) { return {x.a - x.a == four(0.0), x.b - x.b == four(0.0)}; }
+
 inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, mask.b ? x.b : y.b}; }
 inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over: see Gauge
 inline Lanes min(Lanes x, Lanes y) { return where(y < x, y, x); }
@@ -87,9 +89,16 @@ inline Singles operator-(Singles x, Singles y) { return Singles(x.v - y.v); }
 inline Singles operator*(Singles x, Singles y) { return Singles(x.v * y.v); }
 inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
+inline EightBits is_finite(Singles x) { return x.v - x.v == Eight{}; }
 inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
 inline double where(bool mask, double x, double y) { return mask ? x : y; }
+
+inline bool all(EightBits x) {
+  bool found = true;
+  for (int lane = 0; lane < 8; lane++) found &= x[lane] != 0;
+  return found;
+}
 
 // Eight floats where they lie.
 using EightThere = float __attribute__((vector_size(32), aligned(4), may_alias));

@@ -32,9 +32,9 @@ class Matrix {
     }
   }
 
-  // The same for numbers in double precision, rounded first: out = A x or Aᵀ w. Returns 0, or not a number where it overflows.
-  Lanes product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { product(a, b); }); }
-  Lanes combination_of(const Lanes* w, Lanes* out) {
+  // The same for numbers in double precision, rounded first: out = A x or Aᵀ w. Returns whether all are finite.
+  bool product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { product(a, b); }); }
+  bool combination_of(const Lanes* w, Lanes* out) {
     return rounded(w, m_, out, n_, [&](const V* a, V* b) { combination(a, b); });
   }
 
@@ -59,13 +59,13 @@ class Matrix {
   }
 
   template <class F>
-  Lanes rounded(const Lanes* from, int64_t size, Lanes* out, int64_t made, const F& multiply) {
+  bool rounded(const Lanes* from, int64_t size, Lanes* out, int64_t made, const F& multiply) {
     given_.resize(std::max(m_, n_)), made_.assign(std::max(m_, n_), V(S(0)));
     for (int64_t i = 0; i < size; i++) given_[i] = narrowed<V>(from[i]);
     multiply(given_.data(), made_.data());
-    Lanes bad(0.0);
-    for (int64_t j = 0; j < made; j++) out[j] = widened(made_[j]), bad += mark(out[j]);
-    return bad;
+    auto fine = is_finite(V(S(0)));
+    for (int64_t j = 0; j < made; j++) out[j] = widened(made_[j]), fine = fine & is_finite(made_[j]);
+    return all(fine);
   }
 
   void copy(const double* A) {

@@ -56,6 +56,9 @@ class Place {
     Lanes** arrays[] = {&c,    &u,    &y,    &z,   &x,    &out,   &base,   &g,       &values,  &weights,
                         &gw,   &last, &seen, &ga,  &low,  &high,  &glow,   &ghigh,   &scratch, &gc};
     for (size_t i = 0; i < std::size(arrays); i++) *arrays[i] = memory.take(lengths[i]);
+    if (k.conic == NO_RAYS) y = u;  // a step that is left out copies nothing
+    if (k.step == NO_STEP && !k.equal_rank) z = y;
+    if (k.finish == NO_FINISH) out = base;
     fill(seen, m, 0.0), fill(low, n, -INFINITE), fill(high, n, INFINITE);
     if (is_dual()) for (int64_t i = 0; i < m; i++) seen[i] = at(k.seen)[i];
     if (k.low >= 0) for (int64_t j = 0; j < n; j++) low[j] = at(k.low)[j], high[j] = at(k.high)[j];
@@ -156,10 +159,7 @@ class Place {
   bool is_single() const { return k.linear == MATRIX && k.single && std::is_same_v<T, float>; }
 
   void multiply_lines() {
-    if (lines) {
-      const Lanes bad = lines->combination_of(c, u);
-      if (all(bad <= bad)) return;
-    }
+    if (lines && lines->combination_of(c, u)) return;
     fill(u, n, 0.0);
     add_combination(at(k.matrix), k.columns, n, c, u);
   }
@@ -185,11 +185,8 @@ class Place {
   }
 
   void multiply_lines_backward() {
-    if (lines) {
-      const Lanes bad = lines->product_of(g, gc);
-      if (all(bad <= bad)) return;
-      fill(gc, k.columns, 0.0);
-    }
+    if (lines && lines->product_of(g, gc)) return;
+    fill(gc, k.columns, 0.0);
     add_product(at(k.matrix), k.columns, n, g, gc);
   }
 
@@ -197,8 +194,8 @@ class Place {
 
   void along_rays() {
     if (k.conic == SHIFT) return shift.forward(u, y, values);
-    std::copy(u, u + n, y);
     if (k.conic == NO_RAYS) return;
+    std::copy(u, u + n, y);
     if (k.conic == ROWS) {
       fill(values, r, 0.0);
       add_product(at(k.rows), r, n, u, values);
@@ -249,14 +246,13 @@ class Place {
   bool clamps() const { return k.step == CLAMP || (k.step == POINTS && k.low >= 0); }
 
   void step(bool single) {
-    std::copy(y, y + n, z);
+    if (z != y) std::copy(y, y + n, z);
     if (is_dual()) {
       take_steps(single);
       add_combination(at(k.back), m, n, last, z, -1.0);
     }
-    std::copy(z, z + n, x);  // before the clamp: the backward pass asks where it was free
-    if (clamps()) {
-      for (int64_t j = 0; j < n; j++) z[j] = min(max(z[j], low[j]), high[j]);
+    if (clamps()) {  // x is z before: the backward pass asks where it was free
+      for (int64_t j = 0; j < n; j++) x[j] = z[j], z[j] = min(max(z[j], low[j]), high[j]);
     }
     if (k.equal_rank) project(at(k.equal), n, k.equal_rank, z, scratch);
   }
@@ -282,13 +278,14 @@ class Place {
     if (clamps()) clamp_backward();
     fill(ga, m, 0.0);
     if (is_dual()) {
-      std::copy(glow, glow + n, u), std::copy(ghigh, ghigh + n, y);
+      Lanes *below = z, *above = x;  // neither is needed any more
+      std::copy(glow, glow + n, below), std::copy(ghigh, ghigh + n, above);
       fill(last, m, 0.0);
       add_product(at(k.back), m, n, g, last, -1.0);
       if (ran == ONE) by_one->backward(last, g, ga, glow, ghigh);
       if (ran == MANY) by_many->backward(last, g, ga, glow, ghigh);
       if (ran == WIDE) by_wide->backward(last, g, ga, glow, ghigh);
-      for (int64_t j = 0; j < n; j++) glow[j] += u[j], ghigh[j] += y[j];
+      for (int64_t j = 0; j < n; j++) glow[j] += below[j], ghigh[j] += above[j];
     }
     if (sided) sample.see_backward(ga, glow, ghigh);
   }
@@ -368,7 +365,6 @@ class Place {
 
   Lanes finished() {
     if (k.finish == INTERVAL) out[0] = min(max(base[0], at(k.finish_numbers)[0]), at(k.finish_numbers)[1]);
-    if (k.finish == NO_FINISH) std::copy(base, base + n, out);
     return k.finish == PULL ? pulled() : Lanes(0.0);
   }
 
