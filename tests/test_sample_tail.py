@@ -33,6 +33,11 @@ def blocks() -> rh.Polyhedron:
     return rh.Polyhedron(np.block([[rows, 0 * rows], [0 * rows, -rows]]), np.ones(6), lower=-1, upper=1)
 
 
+def half_bounded() -> rh.Polyhedron:
+    """Rows, an equality, and no upper bounds."""
+    return rh.Polyhedron([[1, -1, 0], [0, 1, -1]], [0.2, 0.3], A_eq=[[1, 1, 1]], b_eq=[1], lower=0)
+
+
 def without_equalities(P: rh.Polyhedron) -> rh.Polyhedron:
     rows = P.inequalities
     return rh.Polyhedron(rows.matrix.toarray(), rows.rhs, lower=P.lower_bounds, upper=P.upper_bounds)
@@ -60,6 +65,8 @@ CASES = {
     "stays: blocks and mirror images": (blocks, ("b", "lower"), {"method": "approach"}),
     "rule: demand, shrink": (dispatch, ("b_eq",), {"method": "shrink", "varies": {"b_eq": ([2.9, 0.9], [3.3, 1.1])}}),
     "rule: demand, dual steps": (dispatch, ("b_eq",), {"approach": 7, "varies": {"b_eq": ([2.9, 0.9], [3.3, 1.1])}}),
+    "rule: demand, lower bounds alone": (half_bounded, ("b_eq",), {"approach": 5, "varies": {"b_eq": (0.9, 1.1)}}),
+    "phase 1: lower bounds alone": (half_bounded, ("b",), {"strict": True, "method": "approach"}),
     "rule: all, strict": (
         dispatch,
         ("b", "b_eq", "lower", "upper"),

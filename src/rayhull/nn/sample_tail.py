@@ -172,20 +172,19 @@ def run(c: Tensor, sides: Sides, origin: Sequence[Tensor], packed: Packed, into:
 
 def followed_program(into: MapInto, dtype: torch.dtype, bounded: bool) -> Packed | None:
     """The program for sides of the sample, worked out once; ``bounded``: bounds come with the call."""
-    following = into.follow()
-    bounded = bounded or following.sets.bounded
     key = (dtype, into.shrinking, into.smooth, bounded)
     if key not in into.programs:
         served = operators.available() and into.shrinking and not into.smooth
-        into.programs[key] = _packed(into, following, dtype, bounded) if served else None
+        into.programs[key] = _packed(into, dtype, bounded) if served else None
     return into.programs[key]
 
 
-def _packed(into: MapInto, following: Following, dtype: torch.dtype, bounded: bool) -> Packed | None:
-    sets, d = following.sets, into.polyhedron.dim
+def _packed(into: MapInto, dtype: torch.dtype, given: bool) -> Packed | None:
+    following, d = into.follow(), into.polyhedron.dim
+    sets, bounded = following.sets, given or following.sets.bounded
     if d * d > tail.LARGEST or len(sets.exact["A"]) * d > tail.LARGEST:
         return None
-    fields = _direction(into) | _steps(following, bounded) | _slack(sets, dtype, into.strict, bounded)
+    fields = _direction(into) | _steps(following, given) | _slack(sets, dtype, into.strict, bounded)
     fields |= {"count": 1, "size": d, "coefficients": d, "columns": d}
     packed = tail.Writer(into, [fields], np.arange(d))
     return packed.program() if packed.length <= tail.LARGEST else None
@@ -221,16 +220,20 @@ def _moving(sets: SampleSets, rows: Array) -> Rows:
     return Rows.of(torch.as_tensor(rows), torch.as_tensor(sets.exact["null"]))
 
 
-def _steps(following: Following, bounded: bool) -> Fields:
-    """Dual steps over rows of unit length; those that nothing moves have no part in them."""
-    rows, places = _stacked(following.sets, bounded)
-    made = _moving(following.sets, rows)
+def _steps(following: Following, given: bool) -> Fields:
+    """Dual steps over rows of unit length; those that nothing moves, and bounds that are not there, have no part."""
+    sets = following.sets
+    rows, places = _stacked(sets, given or sets.bounded)
+    made = _moving(sets, rows)
     assert made.moving is not None
     moves = made.moving.numpy()
+    if sets.bounded and not given:
+        stated = np.isfinite(np.concatenate([sets.exact["upper"], sets.exact["lower"]]))
+        moves[len(sets.exact["A"]) :] &= stated
     none: Fields = {"step_index": places[:0], "step_units": np.zeros(0)}
     if not following.steps or not moves.any():
         return none
-    unit = (made.units() @ torch.as_tensor(following.sets.exact["null"]).mT).numpy()[moves]
+    unit = (made.units() @ torch.as_tensor(sets.exact["null"]).mT).numpy()[moves]
     length = float(step_of(torch.as_tensor(unit)))
     fields: Fields = {"steps": following.steps, "step_rows": len(unit), "length": length, "back": unit}
     fields |= {"step_matrix": unit, "seen": np.ones(len(unit)), "momenta": np.array(momenta(following.steps))}
