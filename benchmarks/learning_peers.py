@@ -5,6 +5,7 @@ Each is a head: how the last Linear starts, and a map from its outputs to points
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from benchmarks.learning_problem import Problem, squared
+from benchmarks.learning_problem import Problem
 
 WIDTH = 64
 Map = Callable[..., Tensor]
@@ -74,12 +75,16 @@ def ours(**options: object) -> Callable[[Problem], Head]:
             layer.reset_parameters()
             return layer.linear.weight.detach().clone(), layer.linear.bias.detach().clone()
 
-        def into(c: Tensor, **sides: Tensor) -> Tensor:
-            return layer.map(c, **sides).flatten(1)
-
-        return Head(start, into, into, note=layer.describe(), layer=layer)
+        return Head(start, _after_linear(layer), _after_linear(layer.eval()), note=layer.describe(), layer=layer)
 
     return make
+
+
+def _after_linear(layer: rh.Constrained) -> Map:
+    """The layer as it stands, in training or in evaluation, from the coefficients that its Linear would give."""
+    rest = copy.deepcopy(layer)
+    rest.linear, rest.in_features = nn.Identity(), layer.map.coefficients  # type: ignore[assignment]
+    return lambda c, **sides: rest(c, **sides).flatten(1)
 
 
 def kept_near(problem: Problem, weight: float = 0.01) -> Head:
@@ -95,18 +100,13 @@ def kept_near(problem: Problem, weight: float = 0.01) -> Head:
 
 
 def leaking(problem: Problem, leak: float = 0.1) -> Head:
-    """A Linear and the nearest point, past which a tenth of the gradient leaks in training; for losses with targets."""
-    if problem.loss is not squared:
-        raise NotForThisSet("for losses that pull towards targets: others drive its free points away from the set")
-    nearest = rh.Projection(problem.P, leak=leak)
+    """A Linear and the nearest point, past which a tenth of the gradient leaks in training."""
 
-    def into(y: Tensor) -> Tensor:
-        return nearest(y.reshape(-1, *problem.P.shape)).flatten(1)
+    def into(nearest: rh.Projection) -> Map:
+        return lambda y, **sides: nearest(y.reshape(-1, *problem.P.shape), **sides).flatten(1)
 
-    def evaluated(y: Tensor) -> Tensor:
-        return rh.project(problem.P, y.reshape(-1, *problem.P.shape)).flatten(1)
-
-    return Head(plain_start(problem.P.dim), into, evaluated)
+    made = rh.Projection(problem.P, leak=leak)
+    return Head(plain_start(problem.P.dim), into(made), into(copy.deepcopy(made).eval()))
 
 
 def after_training(problem: Problem) -> Head:
@@ -272,9 +272,9 @@ def pinet(problem: Problem, steps: int = 50, sigma: float = 1.0, relaxed: float 
 
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
-    "shrink": ours(method="shrink"),
-    "approach": ours(method="approach"),
-    "projection": ours(method="projection"),
+    "shrink": ours(method="shrink", leak=0.0),
+    "approach": ours(method="approach", leak=0.0),
+    "projection": ours(method="projection", leak=0.0),
     "projection, kept near": kept_near,
     "projection, leak": leaking,
     "free, then project": after_training,

@@ -27,6 +27,8 @@ from rayhull.sets.rows import Array, Rows
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+LONG = 32  # coordinates of a chain without bounds up to which it has increments of its own, and no ties
+
 
 # -- orders of coordinates -------------------------------------------------------------------------------------------
 
@@ -110,18 +112,26 @@ class Chain(Direction):
 
 
 class Order(Direction):
-    """(least majorant + greatest minorant) / 2 for a partial order, then an increasing function onto the bounds."""
+    """(least majorant + greatest minorant) / 2 for a partial order, then an increasing function onto the bounds.
+
+    Without bounds it is the identity inside. A chain and a grid go along their axes, other orders round by round.
+    """
 
     start: Tensor
+    path: Tensor
+    place: Tensor
 
     def __init__(self, order: PartialOrder, base: Array, scale: float, factory: Factory) -> None:
         super().__init__(factory)
         self.coefficients = len(base)
         self.lower, self.upper = order.lower, order.upper
-        self.identity_inside = False
+        self.identity_inside = math.isinf(self.lower) and math.isinf(self.upper)
         self.unit = scale if math.isinf(self.lower + self.upper) else 1.0
         self.constant("start", inner_point(base, order), persistent=True)
-        self.grid = order.grid(len(base))
+        path = np.arange(len(base)) if order.path is None else order.path
+        self.index("path", path)
+        self.index("place", np.argsort(path))
+        self.grid = order.grid(len(base)) if order.path is None else (len(base),)
         for name, pairs in (("up", order.pairs), ("down", order.pairs[:, ::-1])):
             self._keep(name, pairs, len(base))
 
@@ -134,12 +144,20 @@ class Order(Direction):
             self.index(f"{name}_before{k}", before)
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
-        u = self.start + self.unit * c
+        return between(self._ordered(self.free(c)), self.lower, self.upper)
+
+    def _ordered(self, u: Tensor) -> Tensor:
         if self.grid is None:
-            x = into_order(u, self._rounds("up"), self._rounds("down"))
-        else:
-            x = into_grid_order(u.reshape(*u.shape[:-1], *self.grid), 2).flatten(-2)
-        return between(x, self.lower, self.upper)
+            return into_order(u, self._rounds("up"), self._rounds("down"))
+        if len(self.grid) == 1:
+            return into_grid_order(u.index_select(-1, self.path), 1).index_select(-1, self.place)
+        return into_grid_order(u.reshape(*u.shape[:-1], *self.grid), 2).flatten(-2)
+
+    def free(self, c: Tensor) -> Tensor:
+        return self.start + self.unit * c
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return (y - y.new_tensor(self.exact["start"])) / self.unit
 
     def _rounds(self, name: str) -> tuple[list[Tensor], list[Tensor]]:
         numbers = range(self.rounds)
@@ -225,15 +243,21 @@ def one_row(P: Polyhedron) -> Rows | None:
 
 
 def order(P: Polyhedron, options: Options) -> Choice | None:
-    """A chain by its own increments, another partial order between its majorant and minorant; None for other rows."""
+    """A chain by its own increments, another partial order between its majorant and minorant; None for other rows.
+
+    A long chain without bounds goes the second way, too: each of its coordinates would be a sum of many increments,
+    and what a network is told of one of them says little about each (docs/learning.md: noisy monotone).
+    """
     found = partial_order(P)
     if found is None:
         return None
     base = seen_from_inside(P, options.base, options.scale).base
-    if found.path is not None:
+    free = math.isinf(found.lower) and math.isinf(found.upper)
+    if found.path is not None and not (free and P.dim > LONG):
         direction = Chain(found.path, found, base, options.scale, options.factory)
         return Choice("order", f"a chain of {P.dim} by its own increments", direction, None)
-    reason = f"a partial order of {len(found.pairs)} pairs: (least majorant + greatest minorant) / 2"
+    what = f"a partial order of {len(found.pairs)} pairs" if found.path is None else f"a long chain of {P.dim}"
+    reason = f"{what}: (least majorant + greatest minorant) / 2"
     return Choice("order", reason, Order(found, base, options.scale, options.factory), None)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 from rayhull.maps.coefficients import NonNegative, Weights
+from rayhull.maps.leak import LEAK, block_of_each, check_leak, leaking
 from rayhull.nn import tail
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto
@@ -30,10 +31,15 @@ class Constrained(nn.Module):
         batch_norm: a BatchNorm of the features in front, as in the paper.
         method, nonnegative, weights, smooth, strict, max_generators, approach, base, scale, varies, infeasible: as for
             :class:`rayhull.MapInto`.
+        leak: in training mode, the share of the gradient that reaches the free point past the map, less what would
+            drive it further outside (:mod:`rayhull.maps.leak`). A row that binds lets no gradient through, and a sample
+            beyond it may never come back; the leak leads it back. Points are the same with it. Default: 0.1 for ways in
+            that are the identity inside, the only ones with a free point; 0: the derivative alone, as in evaluation.
         device, dtype: where and in what precision parameters and geometry are made.
 
     Attributes:
         strict, shrinking: switches, as for :class:`rayhull.MapInto`.
+        leak: the share, which may be changed at any time.
         out_features: how many numbers a sample has.
 
     Shape: (\\*, in_features) → (\\*, event shape)
@@ -48,6 +54,8 @@ class Constrained(nn.Module):
     """
 
     map: MapInto
+    leak: float
+    block: Tensor  # of each coordinate
     free_share = 0.0  # while training, the share of the free point: see rayhull.FreeStart
 
     def __init__(
@@ -67,6 +75,7 @@ class Constrained(nn.Module):
         scale: float = 1.0,
         varies: Mapping[str, tuple[Any, Any]] | None = None,
         infeasible: str = "raise",
+        leak: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -87,13 +96,15 @@ class Constrained(nn.Module):
             device=device,
             dtype=dtype,
         )
-        self._build(in_features, into, batch_norm)
+        self._build(in_features, into, batch_norm, leak)
 
-    def _build(self, in_features: int, into: MapInto, batch_norm: bool) -> None:
+    def _build(self, in_features: int, into: MapInto, batch_norm: bool, leak: float | None = None) -> None:
         super().__init__()
         if in_features < 1:
             raise ValueError(f"in_features must be at least 1, got {in_features}.")
-        self.in_features, self.map = in_features, into
+        self.in_features, self.map, self.leak = in_features, into, _leak_of(into, leak)
+        block = block_of_each(into.polyhedron) if into.identity_inside else torch.empty(0)
+        self.register_buffer("block", block.to(into.device), persistent=False)
         self.batch_norm = nn.BatchNorm1d(in_features, device=into.device, dtype=into.dtype) if batch_norm else None
         self.linear = nn.Linear(in_features, into.coefficients, device=into.device, dtype=into.dtype)
         self.reset_parameters()
@@ -180,15 +191,24 @@ class Constrained(nn.Module):
         coefficients = self._coefficients(features)
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
         x: Tensor
+        sides: dict[str, Tensor] = {}
         if plain:
             x = into(coefficients, origin=origin)
         else:
-            sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
+            given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
+            sides = {name: side for name, side in given.items() if side is not None}
             x = into(coefficients, **sides, origin=origin)
-        if self.free_share and self.training:
-            free = into.point_of(coefficients, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq, base=base)
-            x = torch.lerp(x, free, self.free_share)
-        return x
+        return self._in_training(x, coefficients, sides) if self.training else x
+
+    def _in_training(self, x: Tensor, coefficients: Tensor, sides: Mapping[str, Tensor]) -> Tensor:
+        """x, which may leak and which a free start mixes with the free point; neither costs a phase 1 of its own."""
+        into = self.map
+        leaks = self.leak and coefficients.requires_grad and into.has_free_point(tuple(sides))
+        if not (leaks or self.free_share):
+            return x
+        free = into.point_of(coefficients, **sides)
+        x = leaking(x, free, self.leak, into.polyhedron.shape, self.block) if leaks else x
+        return torch.lerp(x, free, self.free_share) if self.free_share else x
 
     def _in_one_call(self, features: Tensor, into: MapInto) -> Tensor | None:
         """Linear and map by one operator, for inference; None where something else is asked for, or looks inside."""
@@ -247,8 +267,9 @@ class Constrained(nn.Module):
         return self.map.plot(coordinates, ax=ax, reach=reach)
 
     def describe(self) -> str:
-        """Which way in each kind of block takes and why, and what holds."""
-        return self.map.describe()
+        """Which way in each kind of block takes and why, what holds, and what leaks in training."""
+        leak = f"\n  in training {self.leak:.3g} of the gradient leaks past the map" if self.leak else ""
+        return self.map.describe() + leak
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
@@ -258,6 +279,18 @@ def is_watched(module: nn.Module) -> bool:
     """Whether a hook or a forward of its own wants to see the module's call."""
     own = module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__
     return bool(own or hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
+
+
+def _leak_of(into: MapInto, leak: float | None) -> float:
+    """The share that leaks: the usual one where nothing is said and there is a free point."""
+    if leak is None:
+        return LEAK if into.identity_inside else 0.0
+    if leak and not into.identity_inside:
+        raise ValueError(
+            f"only ways in that are the identity inside have a free point to leak to, and this is {into!r}: use "
+            "method='projection', 'approach' or 'shrink', or leave leak out."
+        )
+    return check_leak(leak)
 
 
 def _refuse_swapped(in_features: object, P: object) -> None:

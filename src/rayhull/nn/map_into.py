@@ -251,10 +251,15 @@ class MapInto(Blockwise):
     def point_of(self, c: Tensor, **sides: Tensor | None) -> Tensor:
         """The point whose coefficients are c, with nothing imposed; seen from the sample's own base point where the
         sides, given as to ``forward``, ask for one: :meth:`Blockwise.point_of`."""
-        free, own = super().point_of(c), Sides(**sides).checked(self.polyhedron)
+        wide, own = finite(c) if self.strict else c, Sides(**sides).checked(self.polyhedron)
         if not own.given or self.keeps_base(own.given):
-            return free
-        return self.follow().free_points(self.to_event_order(self.parts.free(c)), own, self._kind).to(c.dtype)
+            return super().point_of(wide).to(c.dtype)
+        self._need_identity()
+        return self.follow().free_points(self.to_event_order(self.parts.free(wide)), own, self._kind).to(c.dtype)
+
+    def has_free_point(self, sides: Sequence[str]) -> bool:
+        """Whether ``point_of`` has an answer for these sides without a phase 1 of its own."""
+        return self.identity_inside and (not sides or self.parts.are_points or self.needs_no_solver(sides))
 
     @property
     def _kind(self) -> Kind:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from rayhull.maps.leak import block_of_each, check_leak, leaking
 from rayhull.nn.constants import OfSet
 from rayhull.nn.nearest import nearest, packed, register
 from rayhull.nn.transforms import Transformed, in_transform
@@ -33,10 +34,10 @@ class Projection(OfSet):
         infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
             each other.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
-        leak: in training mode, the share of the gradient that passes to x as if the layer were not there, beside the
-            derivative. Coordinates that the projection ties together get one gradient for all of them, and a network
-            may never learn to tell them apart; a leak of 0.1 lets it, where the loss pulls towards targets. It does
-            harm where a loss has none (a price, a return): nothing holds x near the set then. 0: the derivative alone.
+        leak: in training mode, the share of the gradient that passes to x as if the layer were not there, less what
+            would drive x further away from the set (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
+            together get one gradient for all of them, and a network may never learn to tell them apart; a leak of 0.1
+            lets it. 0: the derivative alone.
 
     Shape:
         x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
@@ -54,6 +55,8 @@ class Projection(OfSet):
         True
     """
 
+    block: Tensor
+
     def __init__(
         self,
         polyhedron: Polyhedron,
@@ -65,10 +68,9 @@ class Projection(OfSet):
         leak: float = 0.0,
     ) -> None:
         super().__init__()
-        if not 0 <= leak <= 1:
-            raise ValueError(f"leak is a share of the gradient, from 0 (the derivative alone) to 1, got {leak}.")
         self.polyhedron = polyhedron
-        self.leak = leak
+        self.leak = check_leak(leak)
+        self.register_buffer("block", block_of_each(polyhedron) if leak else torch.empty(0), persistent=False)
         self.projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
         self.warm_start = warm_start
         self._last: list[Tensor] | None = None
@@ -101,8 +103,8 @@ class Projection(OfSet):
         return (z, self.projector.info(done, x)) if return_info else z
 
     def _leaking(self, z: Tensor, x: Tensor) -> Tensor:
-        """z, to which x adds nothing but a share of the gradient."""
-        return z + self.leak * (x - x.detach()) if self.training and self.leak else z
+        """z, whose gradient reaches x past the projection too, in training."""
+        return leaking(z, x, self.leak, self.polyhedron.shape, self.block) if self.training and self.leak else z
 
     def _as_operator(self, x: Tensor, *sides: Any) -> Tensor:
         projector = self.projector
