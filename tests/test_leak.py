@@ -211,6 +211,14 @@ def test_gradients_of_single_samples_and_forward_mode_go_through():
     torch.testing.assert_close(*tangents)
 
 
+def test_second_derivatives_are_finite_inside_and_outside():
+    leaky, _ = layers("shrink")
+    h = (torch.tensor([[1e-3], [3.0]]) * draw(2, 3)).double().requires_grad_()
+    (slope,) = torch.autograd.grad(leaky(h).square().sum(), h, create_graph=True)
+    (second,) = torch.autograd.grad(slope.square().sum(), h)
+    assert bool(second.isfinite().all())
+
+
 def test_a_way_without_a_free_point_takes_no_leak():
     assert rh.Constrained(2, P).leak == 0.0
     with pytest.raises(ValueError, match="have a free point to leak to.*method='projection'"):

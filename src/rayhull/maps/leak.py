@@ -117,7 +117,7 @@ def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
     largest = d.abs().amax(-1, keepdim=True)  # a square of d itself might overflow
     unit = torch.where((largest > 0) & largest.isfinite(), d / largest, torch.zeros_like(d))
     along, square = summed(g * unit, block), summed(unit * unit, block)
-    return g - unit * torch.where(square > 0, along.clamp_max(0) / square, torch.zeros_like(along))
+    return g - unit * (along.clamp_max(0) / torch.where(square > 0, square, torch.ones_like(square)))
 
 
 def summed(values: Tensor, block: Tensor) -> Tensor:
