@@ -16,6 +16,7 @@ HARD = (
     "shrink",
     "approach",
     "projection",
+    "projection, leak",
     "RAYEN",
     "HardNet-Aff",
     "qpth",
