@@ -46,7 +46,7 @@ class Examiner {
     std::fill(slacks_.begin(), slacks_.end(), Number{0});
     for (int64_t c : support_) {
       const auto factor = static_cast<Number>(y[c]);
-      const Number* column = &columns_[c * n_];
+      const Number* column = columns_.data() + c * n_;
       for (int64_t row = 0; row < n_; row++) slacks_[row] += factor * column[row];
     }
   }
