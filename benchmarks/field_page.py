@@ -65,7 +65,7 @@ INTRODUCTION = """# The field's own benchmarks
 
 DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC and DC dispatch on two networks of PYPOWER, rebuilt from
 their public definitions with the published seeds (`benchmarks/field_problems.py`; the optima agree with the papers' to
-their last digit). `rayhull` is `rh.Constrained(200, P, varies=..., strict=True)`.
+their last digit). `rayhull` is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`.
 
 Every method here has the same network (two hidden layers of 200 with ReLU, no normalisation, no dropout), the same
 epochs, and a learning rate chosen among three on validation data after a tenth of the epochs; the rate rises over the

@@ -66,7 +66,7 @@ def ours(*, pulled: bool = True, **options: Any) -> Callable[[int, FieldProblem]
 
     def build(features: int, problem: FieldProblem) -> nn.Module:
         varies = {"varies": problem.varies} if problem.varies and options.get("method") != "projection" else {}
-        layer = Ours(features, problem.P, **varies, **options)
+        layer = Ours(features, problem.P, leak=0.0, **varies, **options)  # the pull is the remedy measured here
         layer.pull = problem.recipe.pull if pulled else 0.0
         return layer
 

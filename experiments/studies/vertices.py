@@ -56,7 +56,7 @@ class Shrunk(Method):
 
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
-        self.layer = rh.Constrained(in_features, P, method="shrink")
+        self.layer = rh.Constrained(in_features, P, method="shrink", leak=0.0)
         self.layer.linear.reset_parameters()  # small: the point begins inside, unshrunk
 
 

@@ -10,7 +10,8 @@ Inside the set u = x and J = I, and this is the derivative. Outside, the second 
 back: the part of g that would drive u further away from x is left out. Without that, a loss that has no targets (a
 price, a return) drives u away for ever. For the nearest point a small step along the negative of this never increases
 the distance of u from x; and where the loss is the squared distance to a target t of the set, nothing is left out,
-since (x - t)·(u - x) >= 0. Points do not change: only the gradient does, which is then that of no function.
+since (x - t)·(u - x) >= 0. Points do not change: only the gradient does, which is then that of no function. All
+else that the map takes, such as sides of the sample, has its whole gradient: the first term is damped before the map.
 """
 
 from __future__ import annotations
@@ -53,8 +54,14 @@ def block_of_each(P: Polyhedron) -> Tensor:
     return torch.from_numpy(number)
 
 
+def damped(u: Tensor, share: float) -> Tensor:
+    """u, of whose gradient 1 - s is left; forward mode has the derivative alone."""
+    out: Tensor = u if not share or forward_ad._current_level >= 0 else Damped.apply(u, share)  # type: ignore[no-untyped-call]
+    return out
+
+
 def leaking(x: Tensor, free: Tensor, share: float, shape: Sequence[int], block: Tensor) -> Tensor:
-    """x, whose gradient goes to the free point too, as the formula above says; forward mode has the derivative alone.
+    """x, whose gradient goes to the free point too: the formula's second term, beside the map of the :func:`damped` u.
 
     Args:
         x: points of the set.
@@ -67,9 +74,9 @@ def leaking(x: Tensor, free: Tensor, share: float, shape: Sequence[int], block: 
 
     Examples:
         >>> import torch, rayhull as rh
-        >>> from rayhull.maps.leak import block_of_each, leaking
+        >>> from rayhull.maps.leak import block_of_each, damped, leaking
         >>> u = torch.tensor([[2.0, 0.5]], requires_grad=True)
-        >>> x = leaking(u.clamp(0, 1), u, 0.1, (2,), block_of_each(rh.box(0, 1, 2)))
+        >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, 0.1, (2,), block_of_each(rh.box(0, 1, 2)))
         >>> inwards, outwards = (torch.autograd.grad(x, u, g, retain_graph=True)[0] for g in (x.detach(), -x.detach()))
         >>> inwards, outwards
         (tensor([[0.1000, 0.5000]]), tensor([[ 0.0000, -0.5000]]))
@@ -82,8 +89,26 @@ def leaking(x: Tensor, free: Tensor, share: float, shape: Sequence[int], block: 
     return out.reshape(x.shape)
 
 
+class Damped(torch.autograd.Function):
+    """u forwards, 1 - s of the gradient backwards."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(u: Tensor, share: float) -> Tensor:
+        return u.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.share = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return (1 - ctx.share) * g, None
+
+
 class Leak(torch.autograd.Function):
-    """x forwards; backwards the two terms of the formula, one to x and one to the free point."""
+    """x forwards; backwards the gradient to x, and the formula's second term to the free point."""
 
     generate_vmap_rule = True
 
@@ -99,7 +124,7 @@ class Leak(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, free, block = ctx.saved_tensors
-        return (1 - ctx.share) * g, ctx.share * not_outwards(g, (free - x).detach(), block), None, None
+        return g, ctx.share * not_outwards(g, (free - x).detach(), block), None, None
 
 
 def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:

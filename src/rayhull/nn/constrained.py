@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 from rayhull.maps.coefficients import NonNegative, Weights
-from rayhull.maps.leak import LEAK, block_of_each, check_leak, leaking
+from rayhull.maps.leak import LEAK, block_of_each, check_leak, damped, leaking
 from rayhull.nn import tail
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto
@@ -188,26 +188,26 @@ class Constrained(nn.Module):
         plain = b is b_eq is lower is upper is A is A_eq is base is None
         if plain and (found := self._in_one_call(features, into)) is not None:
             return found
+        given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
+        sides = {} if plain else {name: side for name, side in given.items() if side is not None}
         coefficients = self._coefficients(features)
+        share = self._leaking_share(coefficients, sides) if self.training and self.leak else 0.0
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
-        x: Tensor
-        sides: dict[str, Tensor] = {}
-        if plain:
-            x = into(coefficients, origin=origin)
-        else:
-            given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
-            sides = {name: side for name, side in given.items() if side is not None}
-            x = into(coefficients, **sides, origin=origin)
-        return self._in_training(x, coefficients, sides) if self.training else x
+        x: Tensor = into(damped(coefficients, share), **sides, origin=origin)
+        if share or (self.training and self.free_share):
+            return self._with_free_point(x, coefficients, sides, share)
+        return x
 
-    def _in_training(self, x: Tensor, coefficients: Tensor, sides: Mapping[str, Tensor]) -> Tensor:
-        """x, which may leak and which a free start mixes with the free point; neither costs a phase 1 of its own."""
-        into = self.map
-        leaks = self.leak and coefficients.requires_grad and into.has_free_point(tuple(sides))
-        if not (leaks or self.free_share):
-            return x
-        free = into.point_of(coefficients, **sides)
-        x = leaking(x, free, self.leak, into.polyhedron.shape, self.block) if leaks else x
+    def _leaking_share(self, coefficients: Tensor, sides: Mapping[str, Tensor]) -> float:
+        """The leak, where there is a gradient and a free point that costs no phase 1 of its own; else 0."""
+        return self.leak if coefficients.requires_grad and self.map.has_free_point(tuple(sides)) else 0.0
+
+    def _with_free_point(self, x: Tensor, coefficients: Tensor, sides: Mapping[str, Tensor], share: float) -> Tensor:
+        """x, which leaks, and which a free start mixes with the free point."""
+        free = self.map.point_of(coefficients, **sides)
+        if share:
+            own = free if not sides else self.map.point_of(coefficients, **{n: v.detach() for n, v in sides.items()})
+            x = leaking(x, own, share, self.polyhedron.shape, self.block)
         return torch.lerp(x, free, self.free_share) if self.free_share else x
 
     def _in_one_call(self, features: Tensor, into: MapInto) -> Tensor | None:

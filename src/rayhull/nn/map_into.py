@@ -103,6 +103,8 @@ class MapInto(Blockwise):
         super().__init__(factory)
         self.polyhedron, self.smooth, self.shrinking = P, smooth, True
         self.varies, self.infeasible = varies, infeasible
+        no_more = not len(P.equality_rows) and not np.isfinite([P.lower_bounds, P.upper_bounds]).any()
+        self.has_two_rows = no_more and len(P.inequalities) <= 2  # and nothing else: a graph may take them as inputs
         self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
         self.rule = None if varies is None else base_rule_or_none(P, varies)
         self.following, self._scale = None, scale
@@ -234,9 +236,8 @@ class MapInto(Blockwise):
 
     def needs_no_solver(self, sides: Sequence[str]) -> bool:
         """Whether a graph can take these sides: the base point stays, or follows an affine rule, or none is needed."""
-        P, has_rows = self.polyhedron, bool({"A", "A_eq"} & set(sides))
-        alone = not len(P.equality_rows) and not np.isfinite([P.lower_bounds, P.upper_bounds]).any()
-        two_rows = alone and "A" in sides and set(sides) <= {"A", "b"} and len(P.inequalities) <= 2
+        has_rows = bool({"A", "A_eq"} & set(sides))
+        two_rows = self.has_two_rows and "A" in sides and set(sides) <= {"A", "b"}
         return self.keeps_base(sides) or two_rows or (self.rule is not None and not has_rows)
 
     def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.leak import block_of_each, check_leak, leaking
+from rayhull.maps.leak import block_of_each, check_leak, damped, leaking
 from rayhull.nn.constants import OfSet
 from rayhull.nn.nearest import nearest, packed, register
 from rayhull.nn.transforms import Transformed, in_transform
@@ -93,18 +93,20 @@ class Projection(OfSet):
     ) -> Any:
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
         has_rows = A is not None or A_eq is not None or self.projector.is_dense
+        share = self.leak if self.training else 0.0
+        u = damped(x, share)
         if not return_info and not has_rows and (torch.compiler.is_compiling() or in_transform()):
-            return self._leaking(self._as_operator(x, b, b_eq, lower, upper), x)
+            return self._leaking(self._as_operator(u, b, b_eq, lower, upper), x, share)
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
-        z, done = self.projector(x, guess=self._last if self.warm_start else None, **sides)
+        z, done = self.projector(u, guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
             self._last = [solution.multipliers for solution in done.solutions]
-        z = self._leaking(z, x)
+        z = self._leaking(z, x, share)
         return (z, self.projector.info(done, x)) if return_info else z
 
-    def _leaking(self, z: Tensor, x: Tensor) -> Tensor:
-        """z, whose gradient reaches x past the projection too, in training."""
-        return leaking(z, x, self.leak, self.polyhedron.shape, self.block) if self.training and self.leak else z
+    def _leaking(self, z: Tensor, x: Tensor, share: float) -> Tensor:
+        """z, to which x adds nothing but a share of the gradient."""
+        return leaking(z, x, share, self.polyhedron.shape, self.block)
 
     def _as_operator(self, x: Tensor, *sides: Any) -> Tensor:
         projector = self.projector
