@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.maps.leak import not_outwards
+from rayhull.maps.leak import moved, not_outwards
 
 P = rh.monotone(6)
 POLYTOPE = rh.Polyhedron([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], [1.0, 0.5], lower=-1, upper=1)
@@ -60,8 +60,8 @@ def test_in_training_a_share_of_the_gradient_passes_and_in_evaluation_none(throu
 
 def test_a_step_against_the_gradient_takes_no_point_further_away():
     x, g = draw(2, 512, 6, seed=2).double()
-    moved = x - 1e-6 * grads(rh.Projection(P, leak=0.5), x, g)
-    before, after = ((v - rh.project(P, v)).norm(dim=-1) for v in (x, moved))
+    stepped = x - 1e-6 * grads(rh.Projection(P, leak=0.5), x, g)
+    before, after = ((v - rh.project(P, v)).norm(dim=-1) for v in (x, stepped))
     assert bool((after <= before + 1e-9).all())
     plain = x - 1e-6 * 0.5 * g  # the whole of the gradient does
     assert bool(((plain - rh.project(P, plain)).norm(dim=-1) > before + 1e-7).any())
@@ -131,6 +131,7 @@ def test_the_leak_is_named_where_there_is_one():
 
 def layers(name: str, **options: float) -> tuple[rh.Constrained, rh.Constrained]:
     """The same layer, with a leak and without."""
+    torch.manual_seed(0)
     made = [rh.Constrained(3, WAYS[name][0], method=WAYS[name][1], **given) for given in (options, {"leak": 0.0})]
     made[1].load_state_dict(made[0].state_dict())
     return made[0].double(), made[1].double()
@@ -145,7 +146,7 @@ def test_a_layer_that_is_the_identity_inside_leaks_a_tenth(name):
     x, g = exact(h), draw(64, *exact.polyhedron.shape, seed=5).double()
     u = exact.free(h)
     (direct,) = torch.autograd.grad((x * g).sum(), exact.linear.bias, retain_graph=True)
-    d, block = (u - x).detach(), leaky.block
+    d, block = moved(x.detach(), u.detach()), leaky.block
     (past,) = torch.autograd.grad((u * not_outwards(g, d, block)).sum(), exact.linear.bias)
     (got,) = torch.autograd.grad((leaky(h) * g).sum(), leaky.linear.bias)
     torch.testing.assert_close(got, 0.9 * direct + 0.1 * past)
@@ -184,7 +185,7 @@ def test_sides_of_the_sample_leak_where_the_free_point_needs_no_phase_one():
     b = torch.tensor([[1.0, 0.5], [0.5, 0.2]])
     leaky, exact = (rh.Constrained(3, POLYTOPE, method="shrink", leak=leak) for leak in (0.1, 0.0))
     exact.load_state_dict(leaky.state_dict())
-    h = 3 * draw(2, 3)
+    h = 30 * draw(2, 3)
     assert torch.equal(leaky(h, b=b), exact(h, b=b))
     ones = torch.ones(2, 3)
     got, derivative = (grads(lambda v, own=own: own(v, b=b), h, ones) for own in (leaky, exact))
@@ -200,6 +201,17 @@ def test_a_compiled_layer_leaks_as_an_eager_one():
     h, g = 3 * draw(16, 3).double(), draw(16, 3, seed=1).double()
     compiled = torch.compile(leaky, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(grads(compiled, h, g), grads(leaky, h, g))
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_inside_is_the_derivative_whatever_rounding_moves(way, dtype):
+    leaky, exact = (layer.to(dtype) for layer in layers(way))
+    h, g = 0.05 * draw(64, 3).to(dtype), draw(64, 3, seed=1).to(dtype)
+    inside = (leaky.free(h) - leaky(h)).abs().amax(-1) < 1e-6
+    assert inside.sum() > 32
+    got, derivative = grads(leaky, h, g)[inside], grads(exact, h, g)[inside]
+    torch.testing.assert_close(got, derivative)
 
 
 def test_gradients_of_single_samples_and_forward_mode_go_through():

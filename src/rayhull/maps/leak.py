@@ -124,7 +124,20 @@ class Leak(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, free, block = ctx.saved_tensors
-        return g, ctx.share * not_outwards(g, (free - x).detach(), block), None, None
+        return g, ctx.share * not_outwards(g, moved(x.detach(), free.detach()), block), None, None
+
+
+def moved(x: Tensor, free: Tensor) -> Tensor:
+    """d = u - x, 0 where it is nothing but rounding, whose direction means nothing. Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.leak import moved
+        >>> moved(torch.tensor([1.0, 100.0]), torch.tensor([2.0, 100.00001]))
+        tensor([1., 0.])
+    """
+    d, largest = free - x, torch.maximum(x.abs(), free.abs()).amax(-1, keepdim=True)
+    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest, d, torch.zeros_like(d))
 
 
 def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
