@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -124,16 +123,6 @@ def test_points_of_the_set_leave_nearest_points_and_other_maps_an_error() -> Non
     assert trial.amplification(lambda u: rh.project(P, u)) == pytest.approx(1.0)
     assert trial.amplification(lambda u: mapped(P, approach(P, options), u)) < GOOD
     assert trial.amplification(lambda u: mapped(P, shrink(P, options), u)) > 2
-
-
-def test_auto_is_quick() -> None:
-    rng = np.random.default_rng(0)
-    rh.MapInto(rh.Polyhedron(rng.standard_normal((20, 10)), 1.0))  # what is loaded once
-    P = rh.Polyhedron(rng.standard_normal((100, 200)) / 15, np.ones(100), lower=-1, upper=1)
-    P.centre  # noqa: B018  (stating a set and finding its centre is not the choice)
-    begun = time.process_time()
-    rh.MapInto(P)
-    assert time.process_time() - begun < 1.5
 
 
 def test_the_base_point_is_found_once_for_all_ways_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

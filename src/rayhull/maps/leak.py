@@ -136,8 +136,8 @@ def moved(x: Tensor, free: Tensor) -> Tensor:
         >>> moved(torch.tensor([1.0, 100.0]), torch.tensor([2.0, 100.00001]))
         tensor([1., 0.])
     """
-    d, largest = free - x, torch.maximum(x.abs(), free.abs()).amax(-1, keepdim=True)
-    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest, d, torch.zeros_like(d))
+    d, largest = free - x, free.abs().amax(-1, keepdim=True)
+    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest, d, 0.0)
 
 
 def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
@@ -152,10 +152,9 @@ def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
         >>> not_outwards(g, d, one), not_outwards(g, d, torch.tensor([0, 0, 1])), not_outwards(-g, d, one)
         (tensor([ 1.,  2., -1.]), tensor([0., 2., 0.]), tensor([ 1., -2.,  3.]))
     """
-    largest = d.abs().amax(-1, keepdim=True)  # a square of d itself might overflow
-    unit = torch.where((largest > 0) & largest.isfinite(), d / largest, torch.zeros_like(d))
+    unit = torch.nan_to_num(d / d.abs().amax(-1, keepdim=True))  # a square of d itself might overflow
     along, square = summed(g * unit, block), summed(unit * unit, block)
-    return g - unit * (along.clamp_max(0) / torch.where(square > 0, square, torch.ones_like(square)))
+    return torch.addcmul(g, unit, along.clamp_max(0) / square.clamp_min(torch.finfo(d.dtype).tiny), value=-1)
 
 
 def summed(values: Tensor, block: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ inline void transpose(Eight* r) {
 }
 
 // Rows of `width` numbers, `stride` apart, one for each sample -> to[j], number j of all samples. Floats by squares of eight,
-// the last of which overlaps the one before: a third of the time of gathering them one by one.
+// the last of which overlaps the one before.
 template <class T, class V>
 void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V* to) {
   if constexpr (std::is_same_v<T, float>) {
