@@ -252,7 +252,8 @@ class MapInto(Blockwise):
     def point_of(self, c: Tensor, **sides: Tensor | None) -> Tensor:
         """The point whose coefficients are c, with nothing imposed; seen from the sample's own base point where the
         sides, given as to ``forward``, ask for one: :meth:`Blockwise.point_of`."""
-        wide, own = finite(c) if self.strict else c, Sides(**sides).checked(self.polyhedron)
+        wide, own = finite(c) if self.strict else c, Sides(**sides)
+        own = own.checked(self.polyhedron) if own.given else own
         if not own.given or self.keeps_base(own.given):
             return super().point_of(wide).to(c.dtype)
         self._need_identity()
