@@ -1,7 +1,7 @@
 """The nearest point and its two derivatives as operators of torch: opaque nodes in a compiled or exported graph.
 
-It carries the set as tensors and its options as strings, so that a program saved by ``torch.export`` runs in another
-process; it returns the multipliers, so its backward does not solve again.
+They carry the set as tensors and its options as strings, so that a program saved by ``torch.export`` runs in another
+process; the first returns the multipliers, so that the derivatives do not solve again.
 """
 
 from __future__ import annotations

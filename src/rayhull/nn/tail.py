@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]  # of a block: numbers, names of kinds, and arrays
 PLAIN, DTYPES = (Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
 LARGEST = 2**19  # numbers of a program: beyond, a product over all samples at once is faster
-LARGEST_LINEAR = 2**14  # weights: beyond, torch's product is faster by more than a second call takes
+LARGEST_LINEAR = 2**14  # weights: larger products are left to torch
 
 KINDS = {
     "linear": ("none", "copy", "diagonal", "matrix", "without"),
