@@ -161,3 +161,5 @@ def test_what_looks_at_numbers_says_what_to_take_inside() -> None:
     for f in (lambda v: rh.project(P, v), lambda v: nearest(v, A=A), lambda v: nearest(v, return_info=True)[0]):
         with pytest.raises(rh.RayhullError, match=r"rh\.Projection\(P\)"):
             vmap(f)(x)
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=r"rh\.Projection\(P\)"):
+            torch.compile(f, fullgraph=True, backend="eager")(x)

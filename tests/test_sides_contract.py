@@ -258,3 +258,68 @@ def test_rows_of_the_sample_are_inputs_of_a_compiled_program(strict: bool) -> No
     h, A, b = (torch.randn(*shape, dtype=torch.float64) for shape in ((6, 3), (6, 2, 3), (6, 2)))
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     assert torch.allclose(compiled(h, A=A, b=b), layer(h, A=A, b=b), atol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("side", ["b", "upper"])
+def test_vmap_takes_the_sides_of_each_sample(way: str, side: str) -> None:
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, CORNER, dtype=torch.float64, **WAYS[way])
+    h, value = 5 * torch.randn(7, 3, dtype=torch.float64), 0.5 + torch.rand(7, {"b": 1, "upper": 2}[side]).double()
+
+    def loss(features: Tensor, own: Tensor) -> Tensor:
+        return layer(features, **{side: own}).square().sum()
+
+    assert torch.allclose(torch.vmap(loss)(h, value), layer(h, **{side: value}).square().sum(-1), atol=1e-12)
+    slopes = torch.vmap(torch.func.grad(loss, argnums=1))(h, value)
+    leaf = value.clone().requires_grad_()
+    assert torch.allclose(slopes, torch.autograd.grad(loss(h, leaf), leaf)[0], atol=1e-12)
+
+
+def test_a_base_point_without_slack_gives_nan_in_a_vmap_and_another_point_outside() -> None:
+    layer = rh.Constrained(3, CORNER, method="shrink", dtype=torch.float64)
+    h, b = torch.randn(2, 3, dtype=torch.float64), torch.tensor([[1.0], [-1.5]], dtype=torch.float64)
+    x = torch.vmap(lambda features, own: layer(features, b=own))(h, b)
+    assert bool(CORNER.contains(x[:1], b=b[:1]).all())
+    assert bool(x[1].isnan().all())
+    assert bool(CORNER.contains(layer(h, b=b), b=b).all())
+    slope = torch.func.grad(lambda features: layer(features, b=b).sum())(h)  # no vmap: its numbers are in sight
+    assert bool(slope.isfinite().all())
+
+
+def within(how: str, layer: rh.Constrained, h: Tensor, **sides: Tensor) -> Tensor:
+    """What a layer gives in a graph or in a vmap."""
+    if how == "vmap":
+        return torch.vmap(lambda features, own: layer(features, **own))(h, sides)
+    if how == "export":
+        return torch.export.export(layer, (h,), sides).module()(h, **sides)
+    return torch.compile(layer, fullgraph=how == "fullgraph", backend="eager")(h, **sides)
+
+
+@pytest.mark.parametrize("how", ["vmap", "export", "fullgraph"])
+def test_a_search_for_base_points_is_refused_where_numbers_are_hidden_and_its_advice_serves(how: str) -> None:
+    torch.manual_seed(0)
+    layer, ranged = (
+        rh.Constrained(3, CORNER, method="shrink", strict=True, varies=varies, dtype=torch.float64)
+        for varies in (None, {"b": (0.5, 2.0)})
+    )
+    h, b, A = (torch.rand(*shape, dtype=torch.float64) + 0.5 for shape in ((4, 3), (4, 1), (4, 1, 2)))
+    for sides in ({"b": b}, {"A": A}):
+        with pytest.raises(Exception, match="varies={'b'.* base=") as caught:
+            within(how, layer, h, **sides)
+        assert how == "fullgraph" or caught.type is rh.RayhullError
+    assert torch.allclose(within(how, ranged, h, b=b), ranged(h, b=b), atol=1e-12)
+    given = {"A": A, "base": torch.zeros(4, 2, dtype=torch.float64)}
+    x = layer(h, **given)
+    assert torch.allclose(within(how, layer, h, **given), x, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, on functions that it does not trace
+@pytest.mark.parametrize("method", ["shrink", "projection"])
+def test_a_compiled_program_of_several_graphs_takes_any_side(method: str) -> None:
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, CORNER, method=method, dtype=torch.float64)
+    h, A = torch.randn(4, 3, dtype=torch.float64), 0.5 + torch.rand(4, 1, 2, dtype=torch.float64)
+    x = layer(h, A=A)
+    with torch.no_grad():
+        assert torch.allclose(within("several graphs", layer, h, A=A), x, atol=1e-12)

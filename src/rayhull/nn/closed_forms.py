@@ -21,6 +21,7 @@ from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options
 from rayhull.nn.tail import Fields
+from rayhull.nn.transforms import in_vmap
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array, Rows
 
@@ -214,12 +215,12 @@ class Shift(Direction):
         return lines | {"conic": "shift", "rays_count": len(row), "rays": row, "rows": bounds, "slacks": numbers}
 
     def _empty(self, rhs: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Which samples have no point at all: an error, or NaN in a compiled graph."""
+        """Which samples have no point at all: an error, or NaN in a graph and in a ``vmap``."""
         first, second = (torch.where(self.row == 0, 0.0, self.row * end) for end in (low, high))
         least, most = torch.minimum(first, second).sum(-1), torch.maximum(first, second).sum(-1)
         touch = 16 * torch.finfo(rhs.dtype).eps * (1 + rhs.abs())  # a set of one point is not empty
         empty = (low > high).any(-1) | (least > rhs + touch) | (self.equality & (most < rhs - touch))
-        if not torch.compiler.is_compiling() and bool(empty.any()):
+        if not (torch.compiler.is_compiling() or in_vmap(empty)) and bool(empty.any()):
             raise ValueError(
                 f"{int(empty.sum())} blocks have no point for the sides of their sample. Check that lower <= upper, "
                 "and that the row can be met between them."

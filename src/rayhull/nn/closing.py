@@ -16,6 +16,7 @@ from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.nn.base_point import View
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.tail import Fields
+from rayhull.nn.transforms import in_vmap
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
@@ -226,9 +227,9 @@ class NoSlackError(ValueError):
 
 
 def positive(slack: Tensor) -> Tensor:
-    """The slack; an error, or NaN in a compiled graph, where there is none."""
+    """The slack; an error, or NaN in a graph and in a ``vmap``, where there is none."""
     outside = ~(slack > 0)
-    if not torch.compiler.is_compiling():
+    if not (torch.compiler.is_compiling() or in_vmap(outside)):
         if not bool(outside.any()):
             return slack
         raise NoSlackError(

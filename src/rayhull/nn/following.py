@@ -27,6 +27,7 @@ from rayhull.nn.closing import How
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.projection import Projection
 from rayhull.nn.sample_sets import Local, Rows, SampleSets
+from rayhull.nn.transforms import in_vmap
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
@@ -37,6 +38,12 @@ STEPS = 40  # dual steps before the shrink: DC3's problem needs them, others sto
 TINY = torch.finfo(torch.float32).tiny
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 INFEASIBLE = ("raise", "least", "nan")
+HIDDEN = (
+    "the base points of these samples are searched for, and a search looks at numbers, which torch.compile, "
+    "torch.export and vmap hide. State the ranges of b, b_eq, lower or upper when the layer is built, "
+    "varies={'b': (low, high)}; give base points with the call, base=, which serve rows of the sample (A, A_eq) too, "
+    "once before the graph is made and then in it; or call the layer outside, with all samples at once."
+)
 
 
 class Kind(NamedTuple):
@@ -161,6 +168,9 @@ class Following(Constants):
 
     def _phase_one(self, local: Local) -> Tensor:
         """Interior points by Newton steps, along the equalities of each sample."""
+        hidden = torch.compiler.is_compiling() or in_vmap(local.rhs) or in_vmap(local.rows)
+        if hidden:  # first, so that torch.compile breaks its graph before this call
+            raise RayhullError(HIDDEN)
         if not local.rhs.shape[-1]:
             return local.origin
         of, rhs = local.of, local.slack(local.origin)
@@ -211,10 +221,11 @@ class Following(Constants):
 
     def settled(self, out: Tensor, certified: Tensor, sides: Sides, c: Tensor, strict: bool) -> Tensor:
         """The points; those that were not certified go to the nearest point of c, are refused, or come out as NaN."""
-        if not torch.compiler.is_compiling() and bool(certified.all()):
+        hidden = torch.compiler.is_compiling() or in_vmap(certified)
+        if not hidden and bool(certified.all()):
             return out
         lost = ~certified & c.isfinite().all(-1)
-        if torch.compiler.is_compiling() or self.infeasible == "nan" or not bool(lost.any()):
+        if hidden or self.infeasible == "nan" or not bool(lost.any()):
             return torch.where(certified.unsqueeze(-1), out, torch.full_like(out, torch.nan))
         return self._rescued(out, lost, sides, c, strict)
 

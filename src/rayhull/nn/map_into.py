@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.errors import EmptySetError
+from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import sample_tail, tail
@@ -20,7 +20,7 @@ from rayhull.nn.choice import choose, is_large, warn_if_poor
 from rayhull.nn.closing import How, NoSlackError
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
-from rayhull.nn.following import STEPS, Following, Kind, base_rule_or_none
+from rayhull.nn.following import HIDDEN, STEPS, Following, Kind, base_rule_or_none
 from rayhull.nn.trial import WIDE, Figures, Trial
 from rayhull.projection.sides import Sides
 
@@ -228,6 +228,8 @@ class MapInto(Blockwise):
     def follow(self) -> Following:
         """What follows the sides of a sample; made once."""
         if self.following is None:
+            if torch.compiler.is_compiling():  # a graph cannot make it
+                raise RayhullError(HIDDEN)
             self.following = Following(
                 self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self._scale, self.factory
             )

@@ -104,6 +104,16 @@ def in_transform() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def in_vmap(value: Tensor) -> bool:
+    """Whether one of the transforms around a tensor is a ``vmap``; derivatives alone leave its numbers in sight."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(value):
+        if functorch.is_batchedtensor(value):
+            return True
+        value = functorch.get_unwrapped(value)
+    return False
+
+
 # -- torch.vmap: all calls at once, as one larger batch ----------------------------------------------------------------
 
 

@@ -49,7 +49,7 @@ class Projector:
 
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
-        _refuse_transforms(x)
+        _refuse_hidden(x)
         batch, flat = flat_points(self.polyhedron, x)
         given = flat_sides(self.polyhedron, sides, batch, flat)
         followed = has_derivatives(flat, given)
@@ -82,12 +82,13 @@ class Projector:
         return info(done, batch, P.shape, (len(P.inequalities), len(P.equalities)))
 
 
-def _refuse_transforms(x: Tensor) -> None:
-    """A solver looks at its numbers, which torch.func hides."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(x):
+def _refuse_hidden(x: Tensor) -> None:
+    """A solver looks at its numbers, which graphs and torch.func hide."""
+    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x):
         raise RayhullError(
             "rh.project, return_info and rows of the sample (A, A_eq) look at numbers, which torch.func (vmap, grad, "
-            "jvp) hides. Inside it take the module, rh.Projection(P), without these; outside, all samples at once."
+            "jvp), torch.export and torch.compile(fullgraph=True) hide. Inside them take the module, rh.Projection(P), "
+            "without these; outside, all samples at once."
         )
 
 
