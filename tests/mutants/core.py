@@ -202,7 +202,7 @@ MUTANTS = [
         "the compiled tail leaves the strict margin out",
     ),
     Mutant(
-        "core/source/layer/place.hpp",
+        "core/source/layer/finish.hpp",
         "const Lanes over = loose.value + (size + scale) * margins().loose + margins().constant;",
         "const Lanes over = loose.value;",
         ("test_strict.py",),
