@@ -14,9 +14,9 @@ from rayhull.maps.coefficients import round_coordinates
 from rayhull.nn import choice, costs
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.choice import approach, has_many_vertices, shrink
-from rayhull.nn.closed_forms import chain_of_slopes
 from rayhull.nn.directions import Options
 from rayhull.nn.export import to_onnx
+from rayhull.nn.orders import chain_of_slopes
 from rayhull.nn.trial import GOOD, WIDE, Figures, Trial, mapped
 from rayhull.sets import interior
 from rayhull.sets.interior import base_point

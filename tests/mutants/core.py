@@ -237,6 +237,27 @@ MUTANTS = [
         "coordinates at their bounds take part in the shift's gradient",
     ),
     Mutant(
+        "core/source/layer/chain.hpp",
+        "for (int64_t j = n - 1; j > 0; j--) later += g[j] - average, g[j] = later;",
+        "for (int64_t j = n - 1; j > 0; j--) later += g[j], g[j] = later;",
+        ("test_tail_orders.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
+        "an increment's gradient forgets that it moves the mean",
+    ),
+    Mutant(
+        "core/source/layer/chain.hpp",
+        "x[path[i]] = before = max(bounds.value(inner[i]), before);",
+        "x[path[i]] = bounds.value(inner[i]);",
+        ("test_tail_orders.py::test_increments_of_the_size_of_rounding_errors_keep_their_order",),
+        "the rounding of a sigmoid breaks the order of a chain",
+    ),
+    Mutant(
+        "core/source/layer/order.hpp",
+        "downwards([&](int64_t i, int64_t j) { below[i] = min(below[i], below[j]); });",
+        "upwards([&](int64_t i, int64_t j) { below[i] = min(below[i], below[j]); });",
+        ("test_tail_orders.py::test_orders_are_met_exactly_at_every_scale",),
+        "the compiled minorant looks at neighbours alone",
+    ),
+    Mutant(
         "core/source/layer/coefficients.hpp",
         "if (given.overflows) value = where(value <= value, value, 0.0);",
         "",

@@ -187,7 +187,7 @@ def levels(pairs: Sequence[tuple[int, int]] | Array, n: int) -> Levels:
         ([[1, 2], [3]], [[[0], [0]], [[1, 2]]])
     """
     pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
-    depth = _depths(pairs, n)
+    depth = depths(pairs, n)
     take, before = [], []
     for level in range(1, int(depth.max(initial=0)) + 1):
         here = np.flatnonzero(depth == level)
@@ -198,7 +198,7 @@ def levels(pairs: Sequence[tuple[int, int]] | Array, n: int) -> Levels:
     return Levels(tuple(take), tuple(before))
 
 
-def _depths(pairs: Array, n: int) -> Array:
+def depths(pairs: Array, n: int) -> Array:
     """The length of the longest chain below each coordinate; a cycle is refused."""
     depth = np.zeros(n, np.int64)
     for _ in range(n + 1):

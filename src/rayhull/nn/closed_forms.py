@@ -7,11 +7,9 @@ concave curve that may not be too steep is an increasing chain with common bound
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -20,6 +18,7 @@ from rayhull.maps.order import between, between_inverse, chain, from_slopes, int
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options
+from rayhull.nn.orders import PartialOrder, chain_of_slopes, partial_order
 from rayhull.nn.tail import Fields
 from rayhull.nn.transforms import in_vmap
 from rayhull.projection.sides import Sides
@@ -32,59 +31,6 @@ LONG = 32  # coordinates of a chain without bounds up to which it has increments
 
 
 # -- orders of coordinates -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class PartialOrder:
-    """x_i <= x_j for each pair (i, j), and the same bounds for every coordinate."""
-
-    pairs: Array  # (m, 2)
-    lower: float
-    upper: float
-
-    @property
-    def path(self) -> Array | None:
-        """The coordinates in increasing order where the pairs are one chain, each link once."""
-        n = len(self.pairs) + 1
-        after = dict(self.pairs.tolist())
-        starts = set(self.pairs[:, 0].tolist()) - set(self.pairs[:, 1].tolist())
-        if len(after) != len(self.pairs) or len(starts) != 1 or len(set(self.pairs[:, 1].tolist())) != len(after):
-            return None
-        order = [starts.pop()]
-        while order[-1] in after:
-            order.append(after[order[-1]])
-        return np.array(order) if len(order) == n else None
-
-    def grid(self, n: int) -> tuple[int, ...] | None:
-        """(rows, columns) where the pairs are the neighbours of a grid in C order."""
-        stated = {tuple(pair) for pair in self.pairs.tolist()}
-        for height in range(2, n // 2 + 1):
-            if n % height == 0 and _neighbours(np.arange(n).reshape(height, -1)) == stated:
-                return height, n // height
-        return None
-
-
-def _neighbours(number: Array) -> set[tuple[int, int]]:
-    down = zip(number[:-1].ravel().tolist(), number[1:].ravel().tolist(), strict=True)
-    right = zip(number[:, :-1].ravel().tolist(), number[:, 1:].ravel().tolist(), strict=True)
-    return {*down, *right}
-
-
-def partial_order(P: Polyhedron) -> PartialOrder | None:
-    """The block as a partial order with common bounds, or None if it is something else."""
-    rows = P.inequalities
-    m = rows.matrix
-    if not len(rows) or len(P.equality_rows) or rows.rhs.any() or (np.diff(m.indptr) != 2).any():
-        return None
-    data, columns = m.data.reshape(-1, 2), m.indices.reshape(-1, 2)
-    if (data.sum(1) != 0).any() or not (_alike(P.lower_bounds) and _alike(P.upper_bounds)):
-        return None
-    pairs = np.where((data[:, :1] > 0), columns, columns[:, ::-1])
-    return PartialOrder(np.unique(pairs, axis=0), float(P.lower_bounds[0]), float(P.upper_bounds[0]))
-
-
-def _alike(bounds: Array) -> bool:
-    return bool((bounds == bounds[0]).all())
 
 
 class Chain(Direction):
@@ -103,6 +49,7 @@ class Chain(Direction):
         inner = inner_point(base[path], order)
         self.level, self.unit = float(inner.mean()), scale if math.isinf(self.lower + self.upper) else 1.0
         self.constant("steps", np.diff(inner), persistent=True)
+        self.path = path
         self.index("place", np.argsort(path))
         self.sorted = bool((path == np.arange(len(path))).all())
 
@@ -110,6 +57,15 @@ class Chain(Direction):
         inner = chain(self.level + self.unit * c[..., :1], c[..., 1:], self.steps)
         x = between(inner, self.lower, self.upper)
         return x if self.sorted else x.index_select(-1, self.place)
+
+    def tail_fields(self) -> Fields:
+        numbers = [self.lower, self.upper, self.level, self.unit]
+        return increments("chain", self.coefficients, self.exact["steps"], numbers, self.path)
+
+
+def increments(kind: str, coefficients: int, steps: Array, numbers: list[float], path: Array) -> Fields:
+    """The fields of the compiled tail for a chain: bounds, level and unit, and a curve's scale."""
+    return {"conic": kind, "rays_count": coefficients, "rays": steps, "slacks": numbers, "path_index": path}
 
 
 class Order(Direction):
@@ -130,6 +86,7 @@ class Order(Direction):
         self.unit = scale if math.isinf(self.lower + self.upper) else 1.0
         self.constant("start", inner_point(base, order), persistent=True)
         path = np.arange(len(base)) if order.path is None else order.path
+        self.pairs = order.pairs_upwards
         self.index("path", path)
         self.index("place", np.argsort(path))
         self.grid = order.grid(len(base)) if order.path is None else (len(base),)
@@ -153,6 +110,11 @@ class Order(Direction):
         if len(self.grid) == 1:
             return into_grid_order(u.index_select(-1, self.path), 1).index_select(-1, self.place)
         return into_grid_order(u.reshape(*u.shape[:-1], *self.grid), 2).flatten(-2)
+
+    def tail_fields(self) -> Fields:
+        lines = {"linear": "diagonal", "columns": self.coefficients, "matrix": np.full(self.coefficients, self.unit)}
+        own = {"rays_count": len(self.pairs), "slacks": [self.lower, self.upper], "path_index": self.pairs}
+        return lines | {"conic": "order", "point": self.exact["start"]} | own
 
     def free(self, c: Tensor) -> Tensor:
         return self.start + self.unit * c
@@ -276,35 +238,6 @@ def shift(P: Polyhedron, options: Options) -> Choice | None:
 # -- orders of slopes ------------------------------------------------------------------------------------------------
 
 
-def chain_of_slopes(P: Polyhedron) -> PartialOrder | None:
-    """The slopes x_{j+1} - x_j of the block as one chain with common bounds, or None if they are something else."""
-    if P.dim < 3 or len(P.equality_rows) or len(P.rows) != len(P.inequalities):
-        return None
-    rows = P.rows.matrix.toarray()
-    slopes = sp.csr_array(rows[:, ::-1].cumsum(1)[:, -2::-1])  # a·x = Σ_j (a_{j+1} + ... + a_n) s_j + level · Σ a
-    bounds, pairs = np.diff(slopes.indptr) == 1, np.diff(slopes.indptr) == 2
-    if rows.sum(1).any() or not (bounds | pairs).all() or not pairs.any() or P.rows.rhs[pairs].any():
-        return None
-    data, place = slopes[pairs].data.reshape(-1, 2), slopes[pairs].indices.reshape(-1, 2)
-    if data.sum(1).any():
-        return None
-    ordered = np.unique(np.where(data[:, :1] > 0, place, place[:, ::-1]), axis=0)
-    return _bounded(ordered, slopes[bounds], P.rows.rhs[bounds], P.dim - 1)
-
-
-def _bounded(pairs: Array, rows: sp.csr_array, rhs: Array, n: int) -> PartialOrder | None:
-    """The chain of n slopes with the bounds that rows of one entry state: in a chain only its ends' bounds count."""
-    path = PartialOrder(pairs, -np.inf, np.inf).path
-    if path is None or len(path) != n:
-        return None
-    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
-    limits, positive = rhs / rows.data, rows.data > 0
-    np.minimum.at(upper, rows.indices[positive], limits[positive])
-    np.maximum.at(lower, rows.indices[~positive], limits[~positive])
-    low, high = float(lower[path[0]]), float(upper[path[-1]])
-    return PartialOrder(pairs, low, high) if lower.max() <= low and upper.min() >= high else None
-
-
 class Slopes(Direction):
     """A curve from its mean and slopes; the slopes are a chain by its own increments, between bounds by a sigmoid.
 
@@ -330,12 +263,18 @@ class Slopes(Direction):
         self.level = float(inner.mean())
         self.constant("steps", np.diff(inner), persistent=True)
         self.constant("base", base - base.mean())
+        self.path = path
         self.index("place", np.argsort(path))
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         inner = chain(self.level + c[..., 1:2], c[..., 2:], self.steps)
         slopes = between(inner, self.lower, self.upper).index_select(-1, self.place)
         return from_slopes(self.scale * c[..., :1], slopes) - self.base
+
+    def tail_fields(self) -> Fields:
+        numbers = [self.lower, self.upper, self.level, 1.0, self.scale]
+        own = increments("curve", self.coefficients, self.exact["steps"], numbers, self.path)
+        return own | {"point": -self.exact["base"]}
 
 
 def slopes(P: Polyhedron, options: Options) -> Choice | None:

@@ -31,7 +31,7 @@ LARGEST_LINEAR = 2**14  # weights: larger products are left to torch
 
 KINDS = {
     "linear": ("none", "copy", "diagonal", "matrix", "without"),
-    "conic": ("none", "own", "rows", "shift"),
+    "conic": ("none", "own", "rows", "shift", "chain", "curve", "order"),
     "function": ("relu", "abs", "square", "softplus", "share", "softmax"),
     "step": ("none", "clamp", "gram", "points"),
     "scale": ("none", "shrink", "strict shrink", "reach"),
@@ -52,7 +52,7 @@ FIELDS = (
     *("step", "steps", "step_rows", "equalities", "step_matrix", "back", "turn", "seen", "low", "high", "momenta"),
     *("length", "equal_rank", "equal", "clean_rank", "clean", "origin", "scale", "scale_numbers"),
     *(*_gauge("shrink"), "finish", "finish_numbers", "moving", "apex", "from", "along"),
-    *(*_gauge("loose"), *_gauge("tight")),
+    *(*_gauge("loose"), *_gauge("tight"), "path_index"),
     *("sides", "side_rows", "columns_index", "rhs", "at_base", "side_matrix", "side_sizes", "steep"),
     *("side_upper", "side_lower", "step_index", "step_units", "gauge_index", "gauge_slack"),
     *("still", "still_index", "points", "side_margins", "proof"),

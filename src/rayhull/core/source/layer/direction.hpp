@@ -1,10 +1,12 @@
 // A block's direction: from coefficients along lines, then along rays or by a closed form, and backwards.
 #pragma once
 
+#include "chain.hpp"
 #include "clipped_shift.hpp"
 #include "functions.hpp"
 #include "matrix.hpp"
 #include "memory.hpp"
+#include "order.hpp"
 #include "sample.hpp"
 #include "spans.hpp"
 
@@ -108,9 +110,30 @@ class Direction : Arrays {
 
   Lanes slack_unit(int64_t i) const { return k.slacks < 0 ? Lanes(1.0) : Lanes(at(k.slacks)[i]); }
 
+  Between bounds() const { return {at(k.slacks)[0], at(k.slacks)[1]}; }
+
+  Chain chain(int64_t size) const {
+    return {size, at(k.rays), at(k.slacks)[2], at(k.slacks)[3], bounds(), p.layout + k.path_index};
+  }
+
+  Curve curve() const { return {n, at(k.slacks)[4], chain(n - 1)}; }
+  PartialOrder order() const { return {n, r, p.layout + k.path_index, bounds()}; }
+
   void along_rays() {
-    if (k.conic == SHIFT) return shift.forward(u, y, values);
-    if (k.conic == NO_RAYS) return;
+    switch (k.conic) {
+      case NO_RAYS: return;
+      case SHIFT: return shift.forward(u, y, values);
+      case CHAIN: return chain(n).forward(c, values, y);
+      case ORDER: return order().forward(u, values, weights, y);
+      case CURVE:
+        curve().forward(c, values, y);
+        for (int64_t j = 0; j < n; j++) y[j] += u[j];
+        return;
+      default: along_own_rays();
+    }
+  }
+
+  void along_own_rays() {
     std::copy(u, u + n, y);
     if (k.conic == ROWS) {
       fill(values, r, 0.0);
@@ -137,8 +160,17 @@ class Direction : Arrays {
   }
 
   void rays_backward() {
-    if (k.conic == SHIFT) return shift.backward(values, g);
-    if (k.conic == NO_RAYS) return;
+    switch (k.conic) {
+      case NO_RAYS: return;
+      case SHIFT: return shift.backward(values, g);
+      case CHAIN: return chain(n).backward(c, values, g, gw, gc);
+      case CURVE: return curve().backward(c, values, g, gw, gc);
+      case ORDER: return order().backward(u, values, weights, gw, g);
+      default: own_rays_backward();
+    }
+  }
+
+  void own_rays_backward() {
     fill(gw, r, 0.0);
     add_product(at(k.rays), r, n, g, gw);
     if (k.conic == ROWS) {

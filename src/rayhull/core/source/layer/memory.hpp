@@ -17,7 +17,7 @@ using Memory = std::vector<Lanes>;  // one piece for all kinds of blocks, one af
 struct Arrays {
   Lanes *c, *gc;                          // coefficients, their gradient
   Lanes *u, *y, *z, *x, *base, *out, *g;  // (n) along lines, rays, steps; before a clamp; closed, finished; the gradient
-  Lanes *values, *weights, *gw;           // (r) of the rays
+  Lanes *values, *weights, *gw;           // (r) of the rays, (n) of a closed form
   Lanes *last, *seen, *ga;                // (m) multipliers, right-hand sides, their gradient
   Lanes *low, *high, *glow, *ghigh;       // (n) bounds
   Lanes* scratch;                         // as long as any product
@@ -32,7 +32,8 @@ struct Arrays {
 
  private:
   void cut(const Block& block, Memory& memory) {
-    const int64_t n = block.size, m = block.step_rows, r = block.rays_count, k = block.coefficients;
+    const int64_t n = block.size, m = block.step_rows, k = block.coefficients;
+    const int64_t r = std::max(n, block.rays_count);
     const int64_t rows = std::max({block.shrink.rows, block.loose.rows, block.tight.rows, m, r});
     const int64_t ranks = std::max({block.rank, block.hull_rank, block.equal_rank, block.clean_rank});
     Lanes** arrays[] = {&c,       &gc,  &u,    &y,    &z,  &x,   &base, &out,  &g,     &values,

@@ -30,12 +30,22 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
                      (b.linear != NO_LINES || b.columns == 0) && may(b.linear == DIAGONAL, b.matrix, n) &&
                      may(b.linear == MATRIX, b.matrix, b.columns * n) && may(b.linear == WITHOUT, b.matrix, n * b.rank) &&
                      (b.linear == WITHOUT || b.rank == 0);
+  const bool own_chain = b.conic == CHAIN || b.conic == CURVE;
+  const int64_t links = b.conic == CURVE ? n - 1 : n;  // of a chain
+  const bool increments = !own_chain || (links > 1 && r == n && b.linear == NO_LINES && in(b.rays, links - 1) &&
+                                         in(b.slacks, b.conic == CURVE ? 5 : 4));
+  bool path = may(b.conic == ORDER, b.slacks, 2);
+  const int64_t entries = own_chain ? links : b.conic == ORDER ? 2 * r : 0;
+  path &= entries == 0 || (b.path_index >= 0 && b.path_index <= layout_size - entries);
+  for (int64_t i = 0; path && i < entries; i++) {
+    path = layout[b.path_index + i] >= 0 && layout[b.path_index + i] < links;
+  }
   const bool rays = b.conic >= 0 && b.conic < CONICS && b.function >= 0 && b.function < FUNCTIONS &&
                     may(b.conic == OWN || b.conic == ROWS, b.rays, r * n) && may(b.conic == ROWS, b.rows, r * n) &&
                     may(b.conic == SHIFT, b.rays, n) && may(b.conic == SHIFT, b.rows, 2 * n) &&
                     may(b.conic == SHIFT, b.slacks, 2) && (b.conic != SHIFT || r == n) &&
-                    may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
-                    b.coefficients == b.columns + (b.conic == OWN ? r : 0) && (b.conic != NO_RAYS || r == 0);
+                    may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && increments && path && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
+                    b.coefficients == b.columns + (b.conic == OWN || own_chain ? r : 0) && (b.conic != NO_RAYS || r == 0);
   const bool dual = b.step == GRAM || b.step == POINTS;
   const bool clamps = b.step == CLAMP || (b.step == POINTS && b.low >= 0);
   const bool steps = b.step >= 0 && b.step < STEPS && b.equalities <= m && may(dual, b.step_matrix, m * n) &&

@@ -13,7 +13,8 @@ namespace rayhull::layer {
 
 // The orders below are those of nn/tail.py.
 enum Linear : int64_t { NO_LINES, COPY, DIAGONAL, MATRIX, WITHOUT, LINEARS };
-enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CONICS };  // SHIFT: one row and bounds, see clipped_shift.hpp
+// SHIFT: one row and bounds, see clipped_shift.hpp; CHAIN and CURVE: own increments, chain.hpp; ORDER: order.hpp.
+enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CHAIN, CURVE, ORDER, CONICS };
 enum Step : int64_t { NO_STEP, CLAMP, GRAM, POINTS, STEPS };
 enum Scale : int64_t { NO_SCALE, SHRINK, STRICT_SHRINK, REACH, SCALES };
 enum Finish : int64_t { NO_FINISH, INTERVAL, PULL, FINISHES };
@@ -45,7 +46,8 @@ struct Block {
   int64_t linear, columns, matrix, rank;     // coefficients along lines; their matrix, or an orthonormal basis of what to remove
   int64_t single;                            // float32 layers follow the lines in single precision: what follows closes it
   int64_t hull_rank, hull;                   // an orthonormal basis of the equalities (size, rank)
-  int64_t conic, rays_count, function, rays, rows, slacks;  // SHIFT: the row, bounds (2, size), right-hand side and =
+  int64_t conic, rays_count, function, rays, rows, slacks;  // SHIFT: the row, bounds (2, size), right-hand side and =;
+                             // chains: increments, -, then lower, upper, level, unit and a curve's scale
   int64_t point;                             // added to what the lines give
   int64_t step, steps, step_rows, equalities, step_matrix, back, turn, seen, low, high, momenta, length;
   int64_t equal_rank, equal;                 // removed after the steps
@@ -54,6 +56,7 @@ struct Block {
   Gauge shrink;
   int64_t finish, finish_numbers, moving, apex, from, along;
   Gauge loose, tight;
+  int64_t path_index;                        // coordinates of a chain in order; pairs (rays_count, 2) of an order
   Following following;
 };
 
