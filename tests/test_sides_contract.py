@@ -314,6 +314,7 @@ def test_a_search_for_base_points_is_refused_where_numbers_are_hidden_and_its_ad
     assert torch.allclose(within(how, layer, h, **given), x, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's, on functions that it does not trace
 @pytest.mark.parametrize("method", ["shrink", "projection"])
 def test_a_compiled_program_of_several_graphs_takes_any_side(method: str) -> None:
