@@ -18,7 +18,7 @@ from rayhull.conversion.slack_form import independent_rows
 from rayhull.core import conversion as core
 from rayhull.core.reference import adjacency, double_description
 from rayhull.core.reference.double_description import narrowed
-from rayhull.core.reference.verification import products
+from rayhull.core.reference.verification import BROKEN, NEGATIVE, NO_FAULT, products
 from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact import elimination
 from tests.cones import (
@@ -284,6 +284,17 @@ def test_a_slack_that_is_off_by_one_is_seen(compiled, size):
 
 
 @PATHS
+@pytest.mark.parametrize("place", [0, 1023, 1024, 2999])
+def test_a_fault_is_seen_wherever_it_stands_among_many_rays(compiled, place):
+    C, Y = np.array([[2, -1, 0], [0, 1, -1]]), np.tile([[1, 2, 1], [1, 1, 1], [1, 0, 0]], (1000, 1))
+    assert core.examine(C, Y, verification.PRIME).fault == NO_FAULT
+    for wrong, fault in (([1, 3, 0], BROKEN), ([1, 0, -1], NEGATIVE)):
+        spoilt = Y.copy()
+        spoilt[place] = wrong
+        assert core.examine(C, spoilt, verification.PRIME).fault == fault
+
+
+@PATHS
 def test_primitive_products_are_exact_or_refused(compiled):
     rng = np.random.default_rng(0)
     weights, edges = rng.integers(-(2**20), 2**20, (50, 6)), rng.integers(-(2**10), 2**10, (6, 7)) * 3**30
@@ -311,8 +322,9 @@ def test_rows_are_divided_by_what_all_their_entries_share(compiled):
 @PATHS
 def test_core_and_reference_choose_the_same_independent_rows(compiled):
     rng = np.random.default_rng(0)
-    for m, k, rank in [(9, 4, 4), (4, 9, 3), (20, 20, 7), (3, 3, 0), (5, 1, 1)]:
-        A = rng.integers(-3, 4, (m, rank)) @ rng.integers(-(2**20), 2**20, (rank, k))
+    shapes = [(9, 4, 4), (4, 9, 3), (20, 20, 7), (3, 3, 0), (5, 1, 1)]
+    for (m, k, rank), size in itertools.product(shapes, [2**20, 2**57]):
+        A = rng.integers(-3, 4, (m, rank)) @ rng.integers(-size, size, (rank, k))
         rows, columns = independent_rows(A)
         expected = elimination.independent_rows(A)
         assert np.array_equal(rows, expected[0])
