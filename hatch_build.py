@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.builders.macos import process_macos_plat_tag
 from packaging.tags import platform_tags
 
 
@@ -28,8 +29,12 @@ class CoreBuildHook(BuildHookInterface):
 
 
 def _platform() -> str:
-    """The plain tag; whether a wheel for Linux is "manylinux" is for auditwheel to say."""
-    return next(tag for tag in platform_tags() if "linux_" not in tag or tag.startswith("linux_"))
+    """The plain tag; whether a wheel for Linux is "manylinux" is for auditwheel to say.
+
+    For macOS the release that was built for (MACOSX_DEPLOYMENT_TARGET), not the one that it was built on.
+    """
+    plain = next(tag for tag in platform_tags() if "linux_" not in tag or tag.startswith("linux_"))
+    return process_macos_plat_tag(plain, compat=False)
 
 
 def _build_module(root: Path) -> Any:

@@ -35,11 +35,13 @@ SUFFIX = {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
 # lets them use vector registers; the layer's products and sums may be fused, which takes a rounding away and so keeps
 # every strict margin. Infinities stay: a bound may be one.
 PARTS = {"conversion": ["conversion"], "operators": ["projection", "layer", "operators"]}
-COMMON = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-psabi"]
+COMMON = ["-std=c++20", "-O3", "-fvisibility=hidden", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-psabi"]
 REORDERED = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math", "-ffp-contract=fast"]
 FUSED, AS_WRITTEN = ["-ffp-contract=fast"], ["-ffp-contract=off"]
 FLAGS = {"conversion": AS_WRITTEN, "projection": REORDERED, "layer": FUSED, "operators": AS_WRITTEN}
 STABLE_ABI = "-DTORCH_TARGET_VERSION=0x020a000000000000"  # torch 2.10
+# What a shared library takes: clang refuses -fPIC for Windows, and finds the division of 128 bits in its own runtime.
+SHARED, RUNTIME = ([], ["--rtlib=compiler-rt"]) if platform.system() == "Windows" else (["-fPIC"], [])
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-D_GLIBCXX_ASSERTIONS")
 COVERAGE = ("-O0", "-g", "--coverage", "-fprofile-update=atomic")
 
@@ -130,7 +132,14 @@ class Build:
     def _compile(self, name: str, unit: Path, level: str, scratch: Path) -> Path:
         part = unit.parent.name
         made = scratch / f"{part}-{unit.stem}-{level}.o"
-        command = [*COMMON, *levels()[level], *FLAGS[part], f'-DRAYHULL_STAMP="{self.stamp(name)}"', f"-I{SOURCE}"]
+        command = [
+            *COMMON,
+            *SHARED,
+            *levels()[level],
+            *FLAGS[part],
+            f'-DRAYHULL_STAMP="{self.stamp(name)}"',
+            f"-I{SOURCE}",
+        ]
         if part == "operators":
             command += [STABLE_ABI, "-isystem", f"{self.torch}/include"]
         self._call([*command, *self.extra, "-c", str(unit), "-o", str(made)])
@@ -139,7 +148,7 @@ class Build:
     def _link(self, target: Path, objects: list[Path], name: str) -> None:
         libraries = [f"-L{self.torch}/lib", "-ltorch_cpu", "-lc10"] if name == "operators" else ["-pthread"]
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
-        self._call(["-shared", *self.extra, *map(str, objects), *libraries, "-o", str(fresh)])
+        self._call(["-shared", *RUNTIME, *self.extra, *map(str, objects), *libraries, "-o", str(fresh)])
         fresh.replace(target)  # a process that has the old one open keeps it
 
     def _call(self, arguments: list[str]) -> None:
