@@ -54,6 +54,17 @@ def test_points_and_gradients_are_those_of_the_tensor_operations(name):
         (g,) = torch.autograd.grad((x * weights).sum(), ours)
         (h,) = torch.autograd.grad((defined * weights).sum(), theirs)
         assert torch.allclose(g, h, rtol=1e-8, atol=1e-9 * float(h.abs().max())), way
+        if into.keeps_inside:
+            leaks_as_defined(into, drawn(into).requires_grad_(), weights, way)
+
+
+def leaks_as_defined(into, c, weights, way):
+    """The gradient with a leak, by the operator and by the tensor operations."""
+    x, defined = into(c, leak=0.3), into.in_tensor_operations(c, leak=0.3)
+    assert type(x.grad_fn).__name__ == "TailBackward", way
+    (g,), (h,), (exact,) = (torch.autograd.grad((v * weights).sum(), c) for v in (x, defined, into(c)))
+    assert torch.allclose(g, h, rtol=1e-8, atol=1e-9 * float(h.abs().max())), way
+    assert not torch.allclose(g, exact) or torch.allclose(into.point_of(c), x), way
 
 
 @pytest.mark.parametrize("name", ["box", "simplex", "convex", "random cone", "random floats in a box"])
@@ -82,6 +93,9 @@ def test_gradients_pass_gradcheck_and_second_ones_are_those_of_the_tensor_operat
     assert torch.autograd.gradcheck(into, c)
     (g,) = torch.autograd.grad(into(c).square().sum(), c, create_graph=True)
     (h,) = torch.autograd.grad(into.in_tensor_operations(c).square().sum(), c, create_graph=True)
+    assert torch.allclose(torch.autograd.grad(g.sum(), c)[0], torch.autograd.grad(h.sum(), c)[0], atol=1e-9)
+    (g,) = torch.autograd.grad(into(c, leak=0.3).square().sum(), c, create_graph=True)
+    (h,) = torch.autograd.grad(into.in_tensor_operations(c, leak=0.3).square().sum(), c, create_graph=True)
     assert torch.allclose(torch.autograd.grad(g.sum(), c)[0], torch.autograd.grad(h.sum(), c)[0], atol=1e-9)
 
 
@@ -257,7 +271,7 @@ def test_a_program_that_is_spoiled_is_refused_not_followed(method):
             spoiled[position] = value
             try:
                 operators.layer_tail(c, (), spoiled, numbers)
-                operators.layer_tail_backward(drawn(into, 3)[:, :5], c, (), spoiled, numbers)
+                operators.layer_tail_backward(drawn(into, 3)[:, :5], c, (), spoiled, numbers, 0.3)
             except RuntimeError as error:
                 assert "rayhull" in str(error)
             else:  # a field that this program does not read, or that means something else in range

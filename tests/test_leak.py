@@ -146,7 +146,8 @@ def test_a_layer_that_is_the_identity_inside_leaks_a_tenth(name):
     x, g = exact(h), draw(64, *exact.polyhedron.shape, seed=5).double()
     u = exact.free(h)
     (direct,) = torch.autograd.grad((x * g).sum(), exact.linear.bias, retain_graph=True)
-    d, block = moved(x.detach(), u.detach()), leaky.block
+    block = leaky.map.block
+    d = moved(x.detach(), u.detach(), block)
     (past,) = torch.autograd.grad((u * not_outwards(g, d, block)).sum(), exact.linear.bias)
     (got,) = torch.autograd.grad((leaky(h) * g).sum(), leaky.linear.bias)
     torch.testing.assert_close(got, 0.9 * direct + 0.1 * past)

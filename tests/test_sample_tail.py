@@ -91,10 +91,12 @@ def drawn(into, scale=2.0, dtype=torch.float64):
 
 @pytest.mark.parametrize("scale", [0.1, 2.0, 100.0])
 @pytest.mark.parametrize("case", CASES)
-def test_points_and_gradients_are_those_of_the_tensor_operations(case, scale):
+@pytest.mark.parametrize("leak", [0.0, 0.3])
+def test_points_and_gradients_are_those_of_the_tensor_operations(case, scale, leak):
     into, sides = built(case)
     c = drawn(into, scale)
-    x, defined = into(c, **sides), into.in_tensor_operations(c, (), Sides(**sides))
+    share = leak if into.has_free_point(tuple(sides)) else 0.0
+    x, defined = into(c, **sides, leak=leak), into.in_tensor_operations(c, (), Sides(**sides), share)
     assert "SampleTail" in type(x.grad_fn).__name__
     assert torch.allclose(x, defined, rtol=1e-11, atol=1e-11)
     weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
@@ -146,6 +148,18 @@ def test_a_sample_does_not_depend_on_its_batch(case, dtype):
     assert torch.equal(into(c.reshape(1, N, -1), **shared)[0, 3], x[3])
 
 
+@pytest.mark.parametrize(("method", "strict"), [("shrink", False), ("projection", True)])
+def test_samples_that_are_settled_elsewhere_leak_as_defined(method, strict):
+    into = rh.MapInto(polytope(), method=method, strict=strict, dtype=torch.float64, infeasible="least")
+    c, b = drawn(into), torch.ones(N, 6, dtype=torch.float64)
+    b[4, 0] = -0.5 if method == "shrink" else -99.0  # the stated base point is outside, or the set is empty
+    x, defined = into(c, b=b, leak=0.3), into.in_tensor_operations(c, (), Sides(b=b), 0.3)
+    g, h = (torch.autograd.grad(v.square().sum(), c)[0] for v in (x, defined))
+    assert torch.allclose(g, h, rtol=1e-8, atol=1e-9 * float(h.abs().max()))
+    (exact,) = torch.autograd.grad(into(c, b=b).square().sum(), c)
+    assert not torch.allclose(g, exact)
+
+
 def test_samples_without_slack_go_to_what_follows_them():
     P = polytope()
     into = rh.MapInto(P, method="shrink", dtype=torch.float64, infeasible="nan")
@@ -185,7 +199,7 @@ def test_a_program_that_is_spoiled_is_refused_not_followed(case):
             spoiled[position] = value
             try:
                 operators.layer_tail_of_samples(c, (), given, spoiled, packed.numbers)
-                operators.layer_tail_of_samples_backward(torch.ones_like(c), c, (), given, spoiled, packed.numbers)
+                operators.layer_tail_of_samples_backward(torch.ones_like(c), c, (), given, spoiled, packed.numbers, 0.3)
             except RuntimeError as error:
                 assert "rayhull" in str(error)
     with pytest.raises(RuntimeError, match="one row for each sample"):

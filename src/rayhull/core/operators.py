@@ -159,9 +159,11 @@ def linear_tail(features: Tensor, weight: Tensor, bias: Tensor, layout: Tensor, 
     return found
 
 
-def layer_tail_backward(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
-    """The gradient in c for the gradient g in the points. Shape: as ``c``."""
-    found: Tensor = torch.ops.rayhull_core.layer_tail_backward(g, c, origin, layout, numbers)
+def layer_tail_backward(
+    g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, leak: float = 0.0
+) -> Tensor:
+    """The gradient in c for the gradient g in the points, of which a share leaks. Shape: as ``c``."""
+    found: Tensor = torch.ops.rayhull_core.layer_tail_backward(g, c, origin, layout, numbers, leak)
     return found
 
 
@@ -181,11 +183,17 @@ def layer_tail_of_samples(
 
 
 def layer_tail_of_samples_backward(
-    g: Tensor, c: Tensor, origin: Sequence[Tensor], sides: OfSample, layout: Tensor, numbers: Tensor
+    g: Tensor,
+    c: Tensor,
+    origin: Sequence[Tensor],
+    sides: OfSample,
+    layout: Tensor,
+    numbers: Tensor,
+    leak: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """The gradients in c and in the sides, for the gradient g in the points; empty for a side that is None."""
+    """The gradients in c, of which a share leaks, and in the sides; empty for a side that is None."""
     found: tuple[Tensor, ...] = torch.ops.rayhull_core.layer_tail_of_samples_backward(
-        g, c, origin, *sides, layout, numbers
+        g, c, origin, *sides, layout, numbers, leak
     )
     return found
 
@@ -193,39 +201,40 @@ def layer_tail_of_samples_backward(
 # -- in compiled graphs ----------------------------------------------------------------------------------------------
 
 _LIBRARY: Any = torch.library.Library("rayhull", "FRAGMENT")  # type: ignore[no-untyped-call]
-_LIBRARY.define("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers, int[] event) -> Tensor")
-_LIBRARY.define("layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor")
+_GIVEN = "Tensor c, Tensor[] origin, Tensor layout, Tensor numbers"
+_LIBRARY.define(f"layer_tail({_GIVEN}, int[] event, float leak) -> Tensor")
+_LIBRARY.define(f"layer_tail_backward(Tensor g, {_GIVEN}, float leak) -> Tensor")
 
 
 def layer_tail_in_graph(
-    c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]
+    c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int], leak: float = 0.0
 ) -> Tensor:
     """:func:`layer_tail` as a graph that ``torch.compile`` makes calls it; it needs to be told the event shape."""
-    found: Tensor = torch.ops.rayhull.layer_tail(c, origin, layout, numbers, event)
+    found: Tensor = torch.ops.rayhull.layer_tail(c, origin, layout, numbers, event, leak)
     return found
 
 
-def _run(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]) -> Tensor:
+def _run(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, *_: Any) -> Tensor:
     return layer_tail(c, origin, layout, numbers)
 
 
-def _shape(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int]) -> Tensor:
+def _shape(c: Tensor, origin: Any, layout: Any, numbers: Any, event: Sequence[int], leak: float) -> Tensor:
     return c.new_empty(*c.shape[:-1], *event)
 
 
-def _shape_of_gradient(g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
+def _shape_of_gradient(g: Tensor, c: Tensor, *_: Any) -> Tensor:
     return c.new_empty(c.shape)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    c, origin, layout, numbers, _ = inputs
+    c, origin, layout, numbers, _, ctx.leak = inputs
     ctx.save_for_backward(c, layout, numbers, *origin)
 
 
 def _backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     c, layout, numbers, *origin = ctx.saved_tensors
-    gradient = torch.ops.rayhull.layer_tail_backward(g.to(c.dtype), c, origin, layout, numbers)
-    return gradient, [None] * len(origin), None, None, None
+    gradient = torch.ops.rayhull.layer_tail_backward(g.to(c.dtype), c, origin, layout, numbers, ctx.leak)
+    return gradient, [None] * len(origin), None, None, None, None
 
 
 _LIBRARY.impl("layer_tail", _run, "CPU")

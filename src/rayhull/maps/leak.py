@@ -124,20 +124,22 @@ class Leak(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, free, block = ctx.saved_tensors
-        return g, ctx.share * not_outwards(g, moved(x.detach(), free.detach()), block), None, None
+        return g, ctx.share * not_outwards(g, moved(x.detach(), free.detach(), block), block), None, None
 
 
-def moved(x: Tensor, free: Tensor) -> Tensor:
-    """d = u - x, 0 where it is nothing but rounding, whose direction means nothing. Shape: (\\*, n) → (\\*, n)
+def moved(x: Tensor, free: Tensor, block: Tensor) -> Tensor:
+    """d = u - x, 0 where it is nothing but rounding of its block, whose direction means nothing.
+
+    Shape: (\\*, n) → (\\*, n)
 
     Examples:
         >>> import torch
         >>> from rayhull.maps.leak import moved
-        >>> moved(torch.tensor([1.0, 100.0]), torch.tensor([2.0, 100.00001]))
+        >>> moved(torch.tensor([1.0, 100.0]), torch.tensor([2.0, 100.00001]), torch.tensor([]))
         tensor([1., 0.])
     """
-    d, largest = free - x, free.abs().amax(-1, keepdim=True)
-    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest, d, 0.0)
+    d = free - x
+    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest(free.abs(), block), d, 0.0)
 
 
 def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
@@ -152,9 +154,17 @@ def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
         >>> not_outwards(g, d, one), not_outwards(g, d, torch.tensor([0, 0, 1])), not_outwards(-g, d, one)
         (tensor([ 1.,  2., -1.]), tensor([0., 2., 0.]), tensor([ 1., -2.,  3.]))
     """
-    unit = torch.nan_to_num(d / d.abs().amax(-1, keepdim=True))  # a square of d itself might overflow
+    unit = torch.nan_to_num(d / largest(d.abs(), block))  # a square of d itself might overflow
     along, square = summed(g * unit, block), summed(unit * unit, block)
     return torch.addcmul(g, unit, along.clamp_max(0) / square.clamp_min(torch.finfo(d.dtype).tiny), value=-1)
+
+
+def largest(values: Tensor, block: Tensor) -> Tensor:
+    """The largest of each coordinate's block, at every coordinate of it; of all, (\\*, 1), for one block."""
+    if not block.numel():
+        return values.amax(-1, keepdim=True)
+    number = block.expand_as(values)
+    return torch.zeros_like(values).scatter_reduce(-1, number, values, "amax").gather(-1, number)
 
 
 def summed(values: Tensor, block: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 from rayhull.maps.coefficients import NonNegative, Weights
-from rayhull.maps.leak import LEAK, block_of_each, check_leak, damped, leaking
+from rayhull.maps.leak import LEAK, check_leak
 from rayhull.nn import tail
 from rayhull.nn.keeping import keeping_map, refuse_other_size, weights_for
 from rayhull.nn.map_into import MapInto
@@ -55,7 +55,6 @@ class Constrained(nn.Module):
 
     map: MapInto
     leak: float
-    block: Tensor  # of each coordinate
     free_share = 0.0  # while training, the share of the free point: see rayhull.FreeStart
 
     def __init__(
@@ -103,8 +102,6 @@ class Constrained(nn.Module):
         if in_features < 1:
             raise ValueError(f"in_features must be at least 1, got {in_features}.")
         self.in_features, self.map, self.leak = in_features, into, _leak_of(into, leak)
-        block = block_of_each(into.polyhedron) if into.identity_inside else torch.empty(0)
-        self.register_buffer("block", block.to(into.device), persistent=False)
         self.batch_norm = nn.BatchNorm1d(in_features, device=into.device, dtype=into.dtype) if batch_norm else None
         self.linear = nn.Linear(in_features, into.coefficients, device=into.device, dtype=into.dtype)
         self.reset_parameters()
@@ -191,24 +188,11 @@ class Constrained(nn.Module):
         given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
         sides = {} if plain else {name: side for name, side in given.items() if side is not None}
         coefficients = self._coefficients(features)
-        share = self._leaking_share(coefficients, sides) if self.training and self.leak else 0.0
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
-        x: Tensor = into(damped(coefficients, share), **sides, origin=origin)
-        if share or (self.training and self.free_share):
-            return self._with_free_point(x, coefficients, sides, share)
+        x: Tensor = into(coefficients, **sides, origin=origin, leak=self.leak if self.training else 0.0)
+        if self.training and self.free_share:  # see rayhull.FreeStart
+            return torch.lerp(x, into.point_of(coefficients, **sides), self.free_share)
         return x
-
-    def _leaking_share(self, coefficients: Tensor, sides: Mapping[str, Tensor]) -> float:
-        """The leak, where there is a gradient and a free point that costs no phase 1 of its own; else 0."""
-        return self.leak if coefficients.requires_grad and self.map.has_free_point(tuple(sides)) else 0.0
-
-    def _with_free_point(self, x: Tensor, coefficients: Tensor, sides: Mapping[str, Tensor], share: float) -> Tensor:
-        """x, which leaks, and which a free start mixes with the free point."""
-        free = self.map.point_of(coefficients, **sides)
-        if share:
-            own = free if not sides else self.map.point_of(coefficients, **{n: v.detach() for n, v in sides.items()})
-            x = leaking(x, own, share, self.polyhedron.shape, self.block)
-        return torch.lerp(x, free, self.free_share) if self.free_share else x
 
     def _in_one_call(self, features: Tensor, into: MapInto) -> Tensor | None:
         """Linear and map by one operator, for inference; None where something else is asked for, or looks inside."""

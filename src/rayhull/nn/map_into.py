@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights
+from rayhull.maps.leak import block_of_each, damped, leaking
 from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import sample_tail, tail
 from rayhull.nn.base_point import base_of_each, coordinates_at, seen_from_inside
@@ -78,6 +79,7 @@ class MapInto(Blockwise):
     side_widths: dict[str, int]  # of a flat side of the sample
     following: Following | None
     packed: tail.Packed | None
+    block: Tensor  # of each coordinate
     blocks_are_independent = True  # a factor of its own for each block, as the compiled tail has it
 
     def __init__(
@@ -121,6 +123,7 @@ class MapInto(Blockwise):
             ]
         )
         self.to_event_order = ToEventOrder(order, P.shape, factory)
+        self.index("block", block_of_each(P).numpy())
         self.side_widths = {"b": len(P.inequalities), "b_eq": len(P.equalities)} | dict.fromkeys(
             ("lower", "upper", "base"), P.dim
         )
@@ -162,6 +165,7 @@ class MapInto(Blockwise):
     def renew(self) -> None:
         """After a change of the blocks: what is worked out from them is worked out anew."""
         self.coefficients = self.parts.coefficients
+        self.keeps_inside = self.identity_inside  # every call with a leak asks
         self.programs: dict[tuple[Any, ...], tail.Packed | None] = {}
         self.plans: dict[tuple[Any, ...], sample_tail.Plan | None] = {}
         self.packed = tail.pack_for_graphs(self)
@@ -178,12 +182,15 @@ class MapInto(Blockwise):
         A_eq: Tensor | None = None,
         base: Tensor | None = None,
         origin: Sequence[Tensor] = (),
+        leak: float = 0.0,
     ) -> Tensor:
         """A point of the set; what is given beside c replaces what was stated, one for all samples or one for each.
 
         Args:
             origin: what c was computed from, one row for each sample first. A strict map then cuts coefficients that
                 overflowed, and gives NaN where the origin itself is not finite.
+            leak: the share of the gradient that reaches the free point past the map (:mod:`rayhull.maps.leak`), where
+                the map has one (:meth:`has_free_point`).
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper and base (\\*, event shape), A (\\*, m, d),
             A_eq (\\*, m_eq, d)
@@ -191,19 +198,36 @@ class MapInto(Blockwise):
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
         if b is b_eq is lower is upper is A is A_eq is base is None:
+            leak = leak if leak and c.requires_grad and self.keeps_inside else 0.0
             packed = tail.serving(self, c)
-            return self.in_tensor_operations(c, origin) if packed is None else tail.run(self, packed, c, origin)
+            if packed is None:
+                return self.in_tensor_operations(c, origin, leak=leak)
+            return tail.run(self, packed, c, origin, leak)
         sides = Sides(b, b_eq, lower, upper, A, A_eq, base)
-        x = sample_tail.points(self, c, sides, origin)
+        leak = leak if leak and c.requires_grad and self.has_free_point(sides.given) else 0.0
+        x = sample_tail.points(self, c, sides, origin, leak)
         if x is not None:
             return x
         sides = sides.checked(self.polyhedron)
         sides.batch(tuple(c.shape[:-1]))  # refuses sides of another batch
-        return self.in_tensor_operations(c, origin, sides)
+        return self.in_tensor_operations(c, origin, sides, leak)
 
-    def in_tensor_operations(self, c: Tensor, origin: Sequence[Tensor] = (), sides: Sides | None = None) -> Tensor:
+    def in_tensor_operations(
+        self, c: Tensor, origin: Sequence[Tensor] = (), sides: Sides | None = None, leak: float = 0.0
+    ) -> Tensor:
         """The map as torch sees it: what defines it, runs everywhere, and is differentiated any number of times."""
-        how, sides = How(c.dtype, self.shrinking, self.smooth), sides or Sides()
+        own = sides or Sides()
+        return self.with_leak(lambda damped: self._mapped(damped, origin, own), c, own, leak)
+
+    def with_leak(self, run: Callable[[Tensor], Tensor], c: Tensor, sides: Sides, leak: float) -> Tensor:
+        """The points that ``run`` makes of c, with a leak past it; sides are flat, and have their whole gradient."""
+        if not leak:
+            return run(c)
+        stated = Sides(**{name: getattr(sides, name).detach() for name in sides.given})
+        return leaking(run(damped(c, leak)), self._free_point(c, stated), leak, self.polyhedron.shape, self.block)
+
+    def _mapped(self, c: Tensor, origin: Sequence[Tensor], sides: Sides) -> Tensor:
+        how = How(c.dtype, self.shrinking, self.smooth)
         if self.strict:
             self.parts.check(c.dtype)
             c = finite(overflow_cut(c, origin) if origin else c)
@@ -254,16 +278,19 @@ class MapInto(Blockwise):
     def point_of(self, c: Tensor, **sides: Tensor | None) -> Tensor:
         """The point whose coefficients are c, with nothing imposed; seen from the sample's own base point where the
         sides, given as to ``forward``, ask for one: :meth:`Blockwise.point_of`."""
-        wide, own = finite(c) if self.strict else c, Sides(**sides)
-        own = own.checked(self.polyhedron) if own.given else own
-        if not own.given or self.keeps_base(own.given):
+        own = Sides(**sides)
+        return self._free_point(c, own.checked(self.polyhedron) if own.given else own)
+
+    def _free_point(self, c: Tensor, sides: Sides) -> Tensor:
+        wide = finite(c) if self.strict else c
+        if not sides.given or self.keeps_base(sides.given):
             return super().point_of(wide).to(c.dtype)
         self._need_identity()
-        return self.follow().free_points(self.to_event_order(self.parts.free(wide)), own, self._kind).to(c.dtype)
+        return self.follow().free_points(self.to_event_order(self.parts.free(wide)), sides, self._kind).to(c.dtype)
 
     def has_free_point(self, sides: Sequence[str]) -> bool:
         """Whether ``point_of`` has an answer for these sides without a phase 1 of its own."""
-        return self.identity_inside and (not sides or self.parts.are_points or self.needs_no_solver(sides))
+        return self.keeps_inside and (not sides or self.parts.are_points or self.needs_no_solver(sides))
 
     @property
     def _kind(self) -> Kind:

@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     strict: bool
 
 
-def points(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
+def points(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float) -> Tensor | None:
     """Points by the operator, or None where the tensor operations have to serve, or refuse what was given."""
     names = sides.given
     if not tail.is_plain(c) or not all(_is_plain(getattr(sides, name)) for name in names):
@@ -56,7 +56,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> 
     plan = into.plans[key]
     if plan is None:
         return None
-    return (_flat_points if _is_flat(into, c, sides, names) else _of_any_shape)(into, plan, c, sides, origin)
+    return (_flat_points if _is_flat(into, c, sides, names) else _of_any_shape)(into, plan, c, sides, origin, leak)
 
 
 def _plan(into: MapInto, names: Sequence[str], dtype: torch.dtype) -> Plan | None:
@@ -75,21 +75,41 @@ def _plan(into: MapInto, names: Sequence[str], dtype: torch.dtype) -> Plan | Non
     return Plan(stays, of_sample, into.follow() if follows else None, wide, into.strict)
 
 
-def _flat_points(into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
+def _flat_points(
+    into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float
+) -> Tensor | None:
     """Points (n, d) for n samples with sides (n, width)."""
     origin = origin if plan.strict else ()
     if plan.stays is not None:
-        x, _, missed = run(c, sides, origin, plan.stays, into)
+        x, _, missed = run(c, sides, (origin, plan.stays, into, leak))
         if not missed:
             return x
     if plan.of_sample is None or plan.following is None:
         return None
+    if leak and plan.stays is not None:
+        return _leaking_outside(into, plan, c, sides, origin, leak)
     base = plan.following.base_of(sides, c.shape[0], plan.dtype) if sides.base is None else sides.base
-    x, certified, missed = run(c, sides._replace(base=base), origin, plan.of_sample, into)
+    x, certified, missed = run(c, sides._replace(base=base), (origin, plan.of_sample, into, leak))
     if not missed:
         return x
+    if leak:
+        return _leaking_outside(into, plan, c, sides, origin, leak)
     free, whole = into.meaning_of(c, origin), sides.spread(c.shape[:1], plan.dtype)
     return plan.following.settled(x.flatten(1), certified, whole, free, plan.strict)
+
+
+def _leaking_outside(
+    into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float
+) -> Tensor:
+    """The same with the leak around it: the free point is seen from the stated base point, or some points are settled
+    elsewhere, which leak, too."""
+
+    def found(damped: Tensor) -> Tensor:
+        x = _flat_points(into, plan, damped, sides, origin, 0.0)
+        assert x is not None
+        return x.reshape(-1, *into.polyhedron.shape)
+
+    return into.with_leak(found, c, sides, leak)
 
 
 def _is_plain(side: Tensor) -> bool:
@@ -104,7 +124,9 @@ def _is_flat(into: MapInto, c: Tensor, sides: Sides, names: Sequence[str]) -> bo
     return all(getattr(sides, name).shape == (n, widths[name]) for name in names)
 
 
-def _of_any_shape(into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor]) -> Tensor | None:
+def _of_any_shape(
+    into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float
+) -> Tensor | None:
     """The same for any batch dimensions: sides that serve all samples are expanded."""
     P = into.polyhedron
     checked = sides.checked(P)
@@ -113,7 +135,7 @@ def _of_any_shape(into: MapInto, plan: Plan, c: Tensor, sides: Sides, origin: Se
     if origin and tuple(origin[0].shape[:-1]) != batch:
         features, *weights = origin
         origin = (_rows_of(features, batch), *weights)
-    x = _flat_points(into, plan, _rows_of(c, batch), flat, origin)
+    x = _flat_points(into, plan, _rows_of(c, batch), flat, origin, leak)
     return None if x is None else x.reshape(*batch, *P.shape)
 
 
@@ -127,7 +149,7 @@ class SampleTail(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, base: Any, b: Any, lower: Any, upper: Any, call: Any) -> tuple[Any, ...]:
-        ctx.origin, ctx.packed, ctx.into = call
+        ctx.origin, ctx.packed, ctx.into, ctx.leak = call
         ctx.save_for_backward(c, base, b, lower, upper)
         found = operators.layer_tail_of_samples(
             c, ctx.origin, (base, b, lower, upper), ctx.packed.layout, ctx.packed.numbers
@@ -142,7 +164,7 @@ class SampleTail(torch.autograd.Function):
             return (*_differentiated(ctx, c, given, g), None)
         packed = ctx.packed
         made = operators.layer_tail_of_samples_backward(
-            g.to(c.dtype), c, ctx.origin, given, packed.layout, packed.numbers
+            g.to(c.dtype), c, ctx.origin, given, packed.layout, packed.numbers, ctx.leak
         )
         own = zip(ctx.needs_input_grad, made, strict=False)
         return (*(gradient if needed else None for needed, gradient in own), None)
@@ -151,19 +173,23 @@ class SampleTail(torch.autograd.Function):
 def _differentiated(ctx: Any, c: Tensor, given: Sequence[Tensor | None], g: Tensor) -> list[Tensor | None]:
     """The gradients in c and in the sides as functions that can be differentiated once more."""
     base, b, lower, upper = given
-    x = ctx.into.in_tensor_operations(c, ctx.origin, Sides(b=b, lower=lower, upper=upper, base=base))
+    x = ctx.into.in_tensor_operations(c, ctx.origin, Sides(b=b, lower=lower, upper=upper, base=base), ctx.leak)
     inputs = [t for t in (c, *given) if t is not None and t.requires_grad]
     gradients = torch.autograd.grad(x, inputs, g.reshape(x.shape), create_graph=True, allow_unused=True)
     found = dict(zip(map(id, inputs), gradients, strict=True))
     return [None if t is None else found.get(id(t)) for t in (c, *given)]
 
 
-def run(c: Tensor, sides: Sides, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> tuple[Tensor, Tensor, int]:
+Call = tuple[Sequence[Tensor], Packed, "MapInto", float]  # origin, program, map, leak
+
+
+def run(c: Tensor, sides: Sides, call: Call) -> tuple[Tensor, Tensor, int]:
     """Points (n, d), which samples are certified (n,), and how many are not. Shape: c (n, k), sides (n, width)"""
     given = (sides.base, sides.b, sides.lower, sides.upper)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (c, *given)):
-        found: tuple[Tensor, Tensor, int] = SampleTail.apply(c, *given, (origin, packed, into))  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, Tensor, int] = SampleTail.apply(c, *given, call)  # type: ignore[no-untyped-call]
         return found
+    origin, packed, *_ = call
     return operators.layer_tail_of_samples(c, origin, given, packed.layout, packed.numbers)
 
 
@@ -186,6 +212,7 @@ def _packed(into: MapInto, dtype: torch.dtype, given: bool) -> Packed | None:
         return None
     fields = _direction(into) | _steps(following, given) | _slack(sets, dtype, into.strict, bounded)
     fields |= {"count": 1, "size": d, "coefficients": d, "columns": d}
+    fields |= {"leak_index": into.block.numpy()} if into.block.numel() else {}
     packed = tail.Writer(into, [fields], np.arange(d))
     return packed.program() if packed.length <= tail.LARGEST else None
 

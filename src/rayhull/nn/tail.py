@@ -55,7 +55,7 @@ FIELDS = (
     *(*_gauge("loose"), *_gauge("tight"), "path_index"),
     *("sides", "side_rows", "columns_index", "rhs", "at_base", "side_matrix", "side_sizes", "steep"),
     *("side_upper", "side_lower", "step_index", "step_units", "gauge_index", "gauge_slack"),
-    *("still", "still_index", "points", "side_margins", "proof"),
+    *("still", "still_index", "points", "side_margins", "proof", "leak_index"),
 )
 INDICES = tuple(name for name in FIELDS if name.endswith("_index"))  # places in the layout
 RANKS = {"hull": "hull_rank", "equal": "equal_rank", "clean": "clean_rank"}  # columns of a basis
@@ -185,23 +185,23 @@ class Tail(torch.autograd.Function):
     """The operator with its own backward pass; second derivatives are those of the tensor operations."""
 
     @staticmethod
-    def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto) -> Tensor:
+    def forward(ctx: Any, c: Tensor, origin: Sequence[Tensor], packed: Packed, into: MapInto, leak: float) -> Tensor:
         ctx.save_for_backward(c)
-        ctx.origin, ctx.packed, ctx.into = origin, packed, into
+        ctx.origin, ctx.packed, ctx.into, ctx.leak = origin, packed, into, leak
         return operators.layer_tail(c, origin, packed.layout, packed.numbers)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (c,) = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return _gradient(ctx, g, c), None, None, None
-        x = ctx.into.in_tensor_operations(c, ctx.origin)  # create_graph=True
+            return _gradient(ctx, g, c), None, None, None, None
+        x = ctx.into.in_tensor_operations(c, ctx.origin, leak=ctx.leak)  # create_graph=True
         (gradient,) = torch.autograd.grad(x, c, g, create_graph=True)
-        return gradient, None, None, None
+        return gradient, None, None, None, None
 
 
 def _gradient(ctx: Any, g: Tensor, c: Tensor) -> Tensor:
-    return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, ctx.packed.layout, ctx.packed.numbers)
+    return operators.layer_tail_backward(g.to(c.dtype), c, ctx.origin, ctx.packed.layout, ctx.packed.numbers, ctx.leak)
 
 
 def program(into: MapInto, dtype: torch.dtype) -> Packed | None:
@@ -254,14 +254,14 @@ def is_plain(c: Tensor) -> bool:
     )
 
 
-def run(into: MapInto, packed: Packed, c: Tensor, origin: Sequence[Tensor]) -> Tensor:
-    """Points of the set by the operator."""
+def run(into: MapInto, packed: Packed, c: Tensor, origin: Sequence[Tensor], leak: float) -> Tensor:
+    """Points of the set by the operator; a share of the gradient leaks past it (:mod:`rayhull.maps.leak`)."""
     if origin and not into.strict:
         origin = ()
     if torch.compiler.is_compiling():
-        return operators.layer_tail_in_graph(c, origin, packed.layout, packed.numbers, into.polyhedron.shape)
+        return operators.layer_tail_in_graph(c, origin, packed.layout, packed.numbers, into.polyhedron.shape, leak)
     if c.requires_grad and torch.is_grad_enabled():
-        x: Tensor = Tail.apply(c, origin, packed, into)  # type: ignore[no-untyped-call]
+        x: Tensor = Tail.apply(c, origin, packed, into, leak)  # type: ignore[no-untyped-call]
         return x
     return operators.layer_tail(c, origin, packed.layout, packed.numbers)
 

@@ -4,6 +4,7 @@
 #include "chain.hpp"
 #include "clipped_shift.hpp"
 #include "functions.hpp"
+#include "leak.hpp"
 #include "matrix.hpp"
 #include "memory.hpp"
 #include "order.hpp"
@@ -19,17 +20,23 @@ namespace rayhull::layer {
 template <class T>
 class Direction : Arrays {
  public:
-  Direction(const Program& program, const Block& block, const Arrays& arrays, Sample& sample)
+  // `keeps`: a backward pass follows.
+  Direction(const Program& program, const Block& block, const Arrays& arrays, Sample& sample, bool keeps)
       : Arrays(arrays), p(program), k(block), n(block.size), r(block.rays_count), sample(sample),
-        shift(shift_of(program.numbers, block)) {
+        shift(shift_of(program.numbers, block)), leak(keeps ? program.leak : 0.0, block.size, ROUNDING) {
     if (is_single()) lines.emplace(at(k.matrix), k.columns, n);
   }
 
   // `sided`: sides came with the samples.
-  void forward(bool sided) {
-    are_points = sided && k.following.points;
+  void forward(bool with_sides) {
+    sided = with_sides, are_points = sided && k.following.points;
     along_lines();
     along_rays();
+  }
+
+  // While g is the gradient in the finished point: what of it leaks past the map.
+  void leak_past() {
+    if (leak.any()) leak.take(out, g, blocks_of_set());
   }
 
   // From g, the gradient in y, to gc; g is used up.
@@ -39,6 +46,7 @@ class Direction : Arrays {
   }
 
  private:
+  static constexpr double ROUNDING = 64 * double(std::numeric_limits<T>::epsilon());
   using Many = std::conditional_t<std::is_same_v<T, float>, Singles, Lanes>;
 
   const Program& p;
@@ -46,8 +54,10 @@ class Direction : Arrays {
   const int64_t n, r;
   Sample& sample;
   ClippedShift shift;
+  Leak leak;
   std::optional<Matrix<Many>> lines;  // in single precision
   Lanes kept_lines, kept_hull;
+  bool sided = false;
   bool are_points = false;  // coefficients that stand for points: seen from the sample's base point, along the equalities
 
   const double* at(int64_t place) const { return p.numbers + place; }
@@ -68,10 +78,12 @@ class Direction : Arrays {
       default: std::copy(c, c + n, u);
     }
     if (k.linear == WITHOUT) kept_lines = remove_span(at(k.matrix), n, k.rank, p.strict, u, scratch);
+    if (leak.any() && !is_free_along_hull()) see_free_point();
     if (are_points) {
       for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j] - sample.base[j];
     }
     if (k.hull_rank) kept_hull = remove_span(at(k.hull), n, k.hull_rank, p.strict, u, scratch);
+    if (leak.any() && is_free_along_hull()) see_free_point();
     if (k.point >= 0 && !are_points) {
       for (int64_t j = 0; j < n; j++) u[j] += at(k.point)[j];
     }
@@ -85,11 +97,28 @@ class Direction : Arrays {
     add_combination(at(k.matrix), k.columns, n, c, u);
   }
 
+  // The free point is where coefficients lead with nothing imposed; from a sample's own base point they follow the
+  // equalities.
+  bool is_free_along_hull() const { return sided && k.following.from == OF_SAMPLE && !are_points; }
+
+  void see_free_point() {
+    for (int64_t j = 0; j < n; j++) {
+      const Lanes from = k.point < 0 ? u[j] : u[j] + at(k.point)[j];
+      leak.see(j, are_points ? from : sided ? from + sample.base[j] : k.base < 0 ? from : from + at(k.base)[j]);
+    }
+  }
+
+  const int64_t* blocks_of_set() const {
+    return sided && k.following.leak_index >= 0 ? p.layout + k.following.leak_index : nullptr;
+  }
+
   void lines_backward() {  // g, and into gc
+    if (leak.any() && is_free_along_hull()) leak.add(g);
     if (k.hull_rank) remove_span_backward(at(k.hull), n, k.hull_rank, p.strict, kept_hull, g, scratch);
     if (are_points) {
       for (int64_t j = 0; j < n; j++) sample.gbase[j] -= g[j];
     }
+    if (leak.any() && !is_free_along_hull()) leak.add(g);
     if (k.linear == WITHOUT) remove_span_backward(at(k.matrix), n, k.rank, p.strict, kept_lines, g, scratch);
     fill(gc, k.columns, 0.0);
     switch (k.linear) {

@@ -24,7 +24,8 @@ class Place : Arrays {
   // `keeps`: a backward pass follows.
   Place(const Program& program, const Block& block, Memory& memory, bool keeps)
       : Arrays(program, block, memory), p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows),
-        keeps(keeps), sample(program, block), direction(program, block, *this, sample), finish(program, block, *this) {}
+        keeps(keeps), sample(program, block), direction(program, block, *this, sample, keeps),
+        finish(program, block, *this) {}
 
   // The sides of these samples; returns which of them their base point certifies.
   Mask take(const GivenSides& given, const At& place) {
@@ -51,6 +52,7 @@ class Place : Arrays {
   }
 
   void backward() {
+    direction.leak_past();
     if (sided) sample.clear_gradients();
     if (sided && p.strict) sample.finish_backward(g);
     finish.backward();

@@ -86,7 +86,8 @@ bool fits(const Following& f, const Block& b, const int64_t* layout, int64_t lay
   const bool bounds = (f.upper < 0 || in(f.upper, n)) && (f.lower < 0 || in(f.lower, n)) && (f.upper < 0) == (f.lower < 0);
   const bool maps = indices(f.step_index, b.step_rows, -1, all) && in(f.step_units, b.step_rows) &&
                     indices(f.gauge_index, b.shrink.rows, 0, f.rows) && in(f.gauge_slack, b.shrink.rows) &&
-                    indices(f.still_index, f.still, 0, all) && in(f.margins, 4) && (!f.points || in(b.point, n));
+                    indices(f.still_index, f.still, 0, all) && in(f.margins, 4) &&
+                    (f.leak_index == -1 || indices(f.leak_index, n, 0, n)) && (!f.points || in(b.point, n));
   const bool kinds = (b.scale == SHRINK || b.scale == NO_SCALE) && b.finish == NO_FINISH && b.conic == NO_RAYS && b.clean_rank == 0;
   const bool proofs = !strict || (of_sample && in(f.steep, f.rows) && in(f.proof, f.rows));
   return rows && bounds && maps && proofs && (!of_sample || kinds);

@@ -37,6 +37,7 @@ struct Following {
   int64_t gauge_index, gauge_slack;                 // (shrink.rows) of the rows; the slack that the gauge was divided by
   int64_t still, still_index;                       // how many entries of the slack vector nothing moves; which
   int64_t points, margins, proof;                   // coefficients stand for points; Margins of sample.hpp; (rows)
+  int64_t leak_index;                               // (n) the block of each coordinate in the set; -1 for one block
 };
 
 // One kind of block, every field a number or a place among the numbers. memcpy'd from the layout: FIELDS of nn/tail.py.
@@ -67,6 +68,7 @@ struct Program {
   int64_t kinds;
   bool strict;  // coefficients are cut at `largest`, and next to nothing is never taken for a direction
   double largest;
+  double leak = 0.0;  // backwards: the share of the gradient that passes by the map, see leak.hpp
 };
 
 // A Linear in front of the tail: weight (coefficients, features), bias (coefficients).

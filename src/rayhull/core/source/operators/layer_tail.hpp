@@ -55,9 +55,9 @@ struct TailTensors {
   }
 
   template <class T>
-  layer::Program program() const {
+  layer::Program program(double leak = 0.0) const {
     const double largest = std::is_same_v<T, double> ? 0x1p127 : double(std::numeric_limits<T>::max());
-    return {read<int64_t>(layout), read<double>(numbers), blocks.data(), int64_t(blocks.size()), strict, largest};
+    return {read<int64_t>(layout), read<double>(numbers), blocks.data(), int64_t(blocks.size()), strict, largest, leak};
   }
 
   // Samples for which a thread is worth waking, in units of LANES of them.
@@ -181,7 +181,7 @@ Tensor layer_tail_of(const TailTensors& tail, Tensor c, const std::vector<Tensor
 }
 
 template <class T>
-Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const std::vector<Tensor>& origin,
+Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const std::vector<Tensor>& origin, double leak,
                               const SideTensors& sides = {}) {
   const int64_t width = tail.coefficients, n = width ? c.numel() / width : 0;
   STD_TORCH_CHECK(g.is_cpu() && g.scalar_type() == scalar_type<T>() && g.numel() == n * tail.dim,
@@ -192,7 +192,7 @@ Tensor layer_tail_backward_of(const TailTensors& tail, Tensor g, Tensor c, const
   g = g.is_contiguous() ? g : torch::stable::contiguous(g), c = rows_of(c, width);
   const std::vector<double> marks = marks_of<T>(c, row_stride(c, width), width, origin, n);
   const layer::Given<T> given{read<T>(c), row_stride(c, width), !origin.empty(), marks.empty() ? nullptr : marks.data(), {}};
-  const layer::Program program = tail.program<T>();
+  const layer::Program program = tail.program<T>(leak);
   over_samples(tail, n, [&](int64_t a, int64_t b) {
     layer::tail_backward(program, given, sides.given(), tail.dim, read<T>(g), width, write<T>(grad), a, b);
   });
@@ -233,12 +233,13 @@ inline Tensor layer_tail(Tensor c, std::vector<Tensor> origin, Tensor layout, Te
   return layer_tail_of<float>(tail, c, origin);
 }
 
-// The gradient in c for the gradient g in x.
-inline Tensor layer_tail_backward(Tensor g, Tensor c, std::vector<Tensor> origin, Tensor layout, Tensor numbers) {
+// The gradient in c for the gradient g in x, of which a share leaks past the map.
+inline Tensor layer_tail_backward(Tensor g, Tensor c, std::vector<Tensor> origin, Tensor layout, Tensor numbers,
+                                  double leak) {
   const TailTensors tail(layout, numbers);
   STD_TORCH_CHECK(!tail.needs_base, "rayhull: a program that needs sides of the sample");
-  if (is_double(c)) return layer_tail_backward_of<double>(tail, g, c, origin);
-  return layer_tail_backward_of<float>(tail, g, c, origin);
+  if (is_double(c)) return layer_tail_backward_of<double>(tail, g, c, origin, leak);
+  return layer_tail_backward_of<float>(tail, g, c, origin, leak);
 }
 
 // With sides of the sample: c (n, coefficients), each side (n, width) -> x (n, event shape), and certified (n): whether
@@ -259,12 +260,12 @@ inline std::tuple<Tensor, Tensor, int64_t> layer_tail_of_samples(Tensor c, std::
 // The gradients in c, base, b, lower and upper; empty for what was not given.
 inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> layer_tail_of_samples_backward(
     Tensor g, Tensor c, std::vector<Tensor> origin, Optional base, Optional b, Optional lower, Optional upper,
-    Tensor layout, Tensor numbers) {
+    Tensor layout, Tensor numbers, double leak) {
   const TailTensors tail(layout, numbers);
   STD_TORCH_CHECK(c.dim() == 2, "rayhull: coefficients must have one row for each sample");
   const SideTensors sides(tail, c.size(0), base, b, lower, upper, true);
-  Tensor grad = is_double(c) ? layer_tail_backward_of<double>(tail, g, c, origin, sides)
-                             : layer_tail_backward_of<float>(tail, g, c, origin, sides);
+  Tensor grad = is_double(c) ? layer_tail_backward_of<double>(tail, g, c, origin, leak, sides)
+                             : layer_tail_backward_of<float>(tail, g, c, origin, leak, sides);
   const std::vector<Tensor>& made = sides.gradients();
   return {grad, made[0], made[1], made[2], made[3]};
 }

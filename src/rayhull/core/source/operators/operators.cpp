@@ -25,13 +25,14 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "Tensor state) -> Tensor");
   library.def("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
   library.def("linear_tail(Tensor features, Tensor weight, Tensor bias, Tensor layout, Tensor numbers) -> Tensor");
-  library.def("layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
+  library.def(
+      "layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers, float leak) -> Tensor");
   library.def(
       "layer_tail_of_samples(Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, Tensor? upper, "
       "Tensor layout, Tensor numbers) -> (Tensor, Tensor, int)");
   library.def(
       "layer_tail_of_samples_backward(Tensor g, Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, "
-      "Tensor? upper, Tensor layout, Tensor numbers) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "Tensor? upper, Tensor layout, Tensor numbers, float leak) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
