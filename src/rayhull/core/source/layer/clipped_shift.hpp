@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace rayhull::layer {
 
@@ -15,18 +16,15 @@ class ClippedShift {
 
   // From u to z; free[j] is 1 where z moves with u, 0 where a bound holds it.
   void forward(const Lanes* u, Lanes* z, Lanes* free) {
-    Lanes t = root(u), mass = -c;
+    const Lanes t = root(u);
     square = 0.0;
     for (int64_t j = 0; j < n; j++) {
       const Lanes moved = u[j] - t * a[j];
       free[j] = where((moved > low[j]) & (moved < high[j]), 1.0, 0.0);
       z[j] = clip(moved, j);
       square += free[j] * (a[j] * a[j]);
-      mass += where(free[j] > 0.0, u[j], z[j]) * a[j];
     }
     meets = (square > 0.0) & (equality ? square > 0.0 : t > 0.0);
-    t = where(meets, mass / where(meets, square, 1.0), t);  // of the free coordinates, without the search's rounding
-    for (int64_t j = 0; j < n; j++) z[j] = where(free[j] > 0.0, u[j] - t * a[j], z[j]);
   }
 
   // The gradient in u for the gradient g in z, in place.
@@ -63,37 +61,59 @@ class ClippedShift {
       found.rounding += abs(term);
       found.slope += where((moved > low[j]) & (moved < high[j]), a[j] * a[j], 0.0);
     }
-    found.rounding *= 0x1p-52;
+    found.rounding = found.rounding * 0x1p-50 + abs(t) * found.slope * 0x1p-52;  // enough to tell what is free
     return found;
   }
 
-  // Newton steps, or the middle of the bracket where one would leave it. Beyond the first and the last bend every
-  // coordinate stays at a bound, or all that are left move for ever.
-  Lanes root(const Lanes* u) const {
+  // Beyond the first and the last bend every coordinate stays at a bound, or all that are left move for ever.
+  struct Bends {
     Lanes first = INFINITE, last = -INFINITE, far = 1.0;
+  };
+
+  Bends bends(const Lanes* u) const {
+    Bends found;
     for (int64_t j = 0; j < n; j++) {
       if (a[j] == 0.0) continue;
       const Lanes one = (u[j] - high[j]) / a[j], other = (u[j] - low[j]) / a[j];
-      first = min(first, min(one, other)), last = max(last, max(one, other));
-      far = max(far, max(where(abs(one) < INFINITE, abs(one), 0.0), where(abs(other) < INFINITE, abs(other), 0.0)));
+      found.first = min(found.first, min(one, other)), found.last = max(found.last, max(one, other));
+      found.far = max(found.far, max(finite_size(one), finite_size(other)));
     }
-    Lanes left = equality ? first : Lanes(0.0), right = last, t = 0.0;
+    return found;
+  }
+
+  static Lanes finite_size(Lanes x) { return where(abs(x) < INFINITE, abs(x), 0.0); }
+
+  // Newton steps, or the middle of the bracket where one would leave it. Few samples need the bends, which cost more than
+  // three steps.
+  Lanes root(const Lanes* u) const {
+    Lanes left = equality ? -INFINITE : 0.0, right = INFINITE, t = 0.0;
     Value here = at(u, t);
     Mask done = equality ? abs(here.excess) <= here.rounding : here.excess <= here.rounding;
+    std::optional<Bends> outer;
     for (int used = 0; used < MOST; used++) {
       done = !((!done) & (abs(here.excess) > here.rounding));  // also where it is not a number
       if (all(done)) break;
       const Mask over = here.excess > 0.0;
       left = where(over, t, left), right = where(over, right, t);
       const Lanes next = t + here.excess / where(here.slope > 0.0, here.slope, 0.0);
-      const Lanes middle = where(left > -INFINITE, where(right < INFINITE, (left + right) * 0.5, max(far, left + far)),
-                                 min(-far, right - far));
-      const Lanes then = where(done, t, where((next > left) & (next < right), next, middle));
+      const Mask inside = (next > left) & (next < right);
+      Lanes then = where(done, t, next);
+      if (!all(!((!inside) & (!done)))) {
+        if (!outer) outer = bends(u), left = max(left, outer->first), right = min(right, outer->last);
+        then = where(done, t, where(inside, next, middle(left, right, outer->far)));
+      }
       done = !((!done) & !((then <= t) & (then >= t)));
       t = then;
       here = at(u, t);
     }
+    const Mask moves = (here.slope > 0.0) & (equality ? here.slope > 0.0 : t > 0.0);
+    t += where(moves, here.excess / where(moves, here.slope, 1.0), 0.0);  // what the search left, on its last piece
     return equality ? t : max(t, 0.0);
+  }
+
+  static Lanes middle(Lanes left, Lanes right, Lanes far) {
+    const Lanes open = where(left > -INFINITE, max(far, left + far), min(-far, right - far));
+    return where((left > -INFINITE) & (right < INFINITE), (left + right) * 0.5, open);
   }
 };
 

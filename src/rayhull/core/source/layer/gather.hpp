@@ -83,24 +83,66 @@ void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V*
 
 // And back: number j of all samples to the column positions[j] of rows `stride` apart.
 template <class T>
-void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
-  const auto in_a_run = [&](int64_t j) {
-    bool run = true;
-    for (int64_t i = 1; i < LANES; i++) run &= positions[j + i] == positions[j] + i;
-    return run;
-  };
+void scatter_columns(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
+  for (int64_t j = 0; j < width; j++) scatter(values[j], to + positions[j], stride, count);
+}
+
+constexpr int64_t WIDE = 64, SHORT = 4;  // columns at a time; a run that is not worth a vector
+
+// Floats by squares, to the first `width` columns.
+inline void store_rows(const Lanes* values, int64_t width, float* to, int64_t stride) {
   for (int64_t j = 0; j < width; j += LANES) {
-    const int64_t column = std::max<int64_t>(std::min(j, width - LANES), 0), end = std::min(column + LANES, width);
+    const int64_t column = std::min(j, width - LANES);
+    Eight square[LANES];
+    for (int64_t i = 0; i < LANES; i++) square[i] = narrowed<Singles>(values[column + i]).v;
+    transpose(square);
+    for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);
+  }
+}
+
+// SHORT floats or more: by vectors, the last of which overlaps the one before.
+inline void copy_run(const float* from, float* to, int64_t length) {
+  const int64_t width = length < LANES ? SHORT : LANES;
+  for (int64_t i = 0; i < length; i += width) {
+    const int64_t column = std::min(i, length - width);
+    if (width == LANES) store(load(from + column), to + column);
+    else std::memcpy(to + column, from + column, SHORT * sizeof(float));
+  }
+}
+
+// How many columns from the first on lie side by side.
+inline int64_t run_of(const int64_t* positions, int64_t width) {
+  int64_t length = 1;
+  while (length < width && positions[length] == positions[0] + length) length++;
+  return length;
+}
+
+// Eight samples by runs of columns: a tile of an image has one for each of its rows. From LANES to WIDE columns.
+inline void scatter_runs(const Lanes* values, int64_t width, float* to, int64_t stride, const int64_t* positions) {
+  if (run_of(positions, width) == width) return store_rows(values, width, to + positions[0], stride);
+  float rows[LANES * WIDE];
+  store_rows(values, width, rows, WIDE);
+  for (int64_t j = 0, length; j < width; j += length) {
+    length = run_of(positions + j, width - j);
+    if (length < SHORT) {
+      scatter_columns(values + j, length, to, stride, positions + j, LANES);
+      continue;
+    }
+    for (int64_t lane = 0; lane < LANES; lane++) copy_run(rows + lane * WIDE + j, to + lane * stride + positions[j], length);
+  }
+}
+
+template <class T>
+void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
+  for (int64_t first = 0; first < width; first += WIDE) {
+    const int64_t here = std::min(width - first, WIDE);
     if constexpr (std::is_same_v<T, float>) {
-      if (count == LANES && width >= LANES && in_a_run(column)) {
-        Eight square[LANES];
-        for (int64_t i = 0; i < LANES; i++) square[i] = narrowed<Singles>(values[column + i]).v;
-        transpose(square);
-        for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + positions[column]);
+      if (count == LANES && here >= LANES) {
+        scatter_runs(values + first, here, to, stride, positions + first);
         continue;
       }
     }
-    for (int64_t i = column; i < end; i++) scatter(values[i], to + positions[i], stride, count);
+    scatter_columns(values + first, here, to, stride, positions + first, count);
   }
 }
 

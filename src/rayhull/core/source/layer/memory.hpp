@@ -26,6 +26,7 @@ struct Arrays {
     cut(block, memory);
     if (block.conic == NO_RAYS) y = u;
     if (block.step == NO_STEP && !block.equal_rank) z = y;
+    if (block.scale == NO_SCALE && block.base < 0 && block.following.from == NO_SIDES) base = z;
     if (block.finish == NO_FINISH) out = base;
     state(program.numbers, block);
   }

@@ -173,6 +173,7 @@ class Place : Arrays {
       t = Lanes(number[1]) / max(strict_bound(), number[1]);
     }
     if (k.scale == REACH) size = largest_size(z, n), t = Lanes(number[0]) / max(size, number[0]);
+    if (base == z) return marked;
     for (int64_t j = 0; j < n; j++) {
       base[j] = sided ? z[j] * t + sample.base[j] : k.base < 0 ? z[j] * t : z[j] * t + at(k.base)[j];
     }
