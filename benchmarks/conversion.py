@@ -4,8 +4,9 @@
 
 Every engine gets the same rows A (and b) as arrays and gives back rays (or vertices) and lines as arrays, in a process
 of its own; our time includes splitting, verification and the lift, without any cache. CPU seconds on one thread; the
-long cases once more on two, by the wall clock. A run that takes longer than the limit is killed and shown as such; a
-wrong number of rays or lines is shown as wrong.
+long cases once more on two, by the wall clock. NumPy's OpenBLAS has one thread for every engine, in that row too: a
+second one of its own waits in a loop on the core that a conversion would use. A run that takes longer than the limit
+is killed and shown as such; a wrong number of rays or lines is shown as wrong.
 
 Every run is kept in results/conversion_runs.json: a benchmark that was stopped goes on where it stood, as long as the
 kernels are the same. Once every set has its first round, results/conversion.{json,md,svg} are written after each set.
@@ -57,7 +58,7 @@ def child(engine: str, case: str) -> None:
 def measure(engine: str, case: str, limit: float) -> Run:
     """Seconds of one engine on one case, or why there are none."""
     command = [sys.executable, "-m", "benchmarks.conversion", "--child", engine, case]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2" if engine == TWO else "1")
+    threads = {"OMP_NUM_THREADS": "2" if engine == TWO else "1", "OPENBLAS_NUM_THREADS": "1"}
     environment = {**os.environ, **threads}
     try:
         out = subprocess.run(command, capture_output=True, text=True, timeout=limit + 4, check=False, env=environment)

@@ -274,12 +274,18 @@ def test_rays_whose_tight_rows_have_full_rank_are_extreme(compiled, size):
 @PATHS
 @pytest.mark.parametrize("size", [1, 2**24, 2**28, 2**40, 2**62 - 2], ids=["1", "48 bits", "56", "80", "124"])
 def test_a_slack_that_is_off_by_one_is_seen(compiled, size):
-    C = np.array([[size, -size, 0, 0, 0, 0, 0, 0]])
-    for off, fault in ((1, 0), (0, 0), (-1, 2)):
-        y = np.array([[size + off, size, 0, 0, 0, 0, 0, 0]])
+    rest = [0] * 6
+    for slack, row, ray in [  # size² - 1 has twice as many digits as size, and all of them count
+        (1, [size, 1 - size], [size, size + 1]),
+        (0, [size, -size], [size, size]),
+        (-1, [size + 1, -size], [size - 1, size]),
+        (size**2, [size, 0], [size, size]),  # 2^80 is 0 in 64 bits
+        (-(size**2), [-size, 0], [size, size]),
+    ]:
+        C, y = np.array([row + rest]), np.array([ray + rest])
         found = core.examine(C, y, verification.PRIME)
-        assert found.fault == fault
-        assert fault or adjacency.unpacked(found.zeros, 9)[0].tolist() == [False] * 2 + [True] * 6 + [off == 0]
+        assert found.fault == (NO_FAULT if slack >= 0 else BROKEN)
+        assert slack < 0 or adjacency.unpacked(found.zeros, 9)[0].tolist() == [False] * 2 + [True] * 6 + [slack == 0]
     assert core.examine(C, -abs(C), verification.PRIME).fault == 1
 
 
