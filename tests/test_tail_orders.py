@@ -99,6 +99,22 @@ def test_increments_of_the_size_of_rounding_errors_keep_their_order(name):
     assert rh.Polyhedron(P.inequalities.matrix, P.inequalities.rhs).contains_exactly(into(c)).all()
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_functions_in_single_precision_give_the_points_of_float64(name):
+    single, double = next(maps(name, torch.float32)), next(maps(name))  # strict ones have margins of their own dtype
+    for scale in (0.1, 3.0, 50.0):
+        c = drawn(single, scale=scale, dtype=torch.float32)
+        x, exact = single(c).double(), double(c.double())
+        assert torch.allclose(x, exact, rtol=2e-6, atol=1e-6 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["chain above", "chain below", "chain between", "partial order above"])
+def test_strict_orders_stand_coefficients_at_the_end_of_their_range(name):
+    _, into = maps(name, torch.float32)
+    c = drawn(into, 40, dtype=torch.float32).sign().mul(3e38)
+    assert into.polyhedron.contains_exactly(into(c)).all()
+
+
 @pytest.mark.parametrize("name", CURVES)
 def test_strict_curves_are_inside_exactly(name):
     for dtype in (torch.float32, torch.float64):

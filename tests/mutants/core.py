@@ -287,8 +287,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/layer/chain.hpp",
-        "x[path[i]] = before = max(bounds.value(inner[i]), before);",
-        "x[path[i]] = bounds.value(inner[i]);",
+        "x[path[i]] = before = max(bounds.value<T>(inner[i]), before);",
+        "x[path[i]] = bounds.value<T>(inner[i]);",
         ("test_tail_orders.py::test_increments_of_the_size_of_rounding_errors_keep_their_order",),
         "the rounding of a sigmoid breaks the order of a chain",
     ),

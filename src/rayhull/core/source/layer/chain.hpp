@@ -12,11 +12,12 @@ namespace rayhull::layer {
 struct Between {
   double lower, upper;
 
+  template <class T>
   Lanes value(Lanes x) const {
     if (is_free()) return x;
-    if (std::isinf(upper)) return softplus(x) + lower;
-    if (std::isinf(lower)) return Lanes(upper) - softplus(-x);
-    return min(sigmoid(x) * (upper - lower) + lower, upper);
+    if (std::isinf(upper)) return softplus_for<T>(x) + lower;
+    if (std::isinf(lower)) return Lanes(upper) - softplus_for<T>(-x);
+    return min(sigmoid_for<T>(x) * (upper - lower) + lower, upper);
   }
 
   Lanes slope(Lanes x) const {
@@ -48,7 +49,8 @@ inline Lanes from_slopes_backward(int64_t n, Lanes* g) {
   return total;
 }
 
-// x[path[0]] <= x[path[1]] <= ...
+// x[path[0]] <= x[path[1]] <= ..., for points of type T
+template <class T>
 class Chain {
  public:
   Chain(int64_t size, const double* steps, double level, double unit, Between bounds, const int64_t* path)
@@ -57,11 +59,11 @@ class Chain {
   // c (n) -> x (n); inner (n) is the chain before its bounds. Their function is increasing up to its rounding errors: a
   // maximum takes those away.
   void forward(const Lanes* c, Lanes* inner, Lanes* x) const {
-    for (int64_t i = 1; i < n; i++) inner[i] = apply(SHARE, c[i]) * steps[i - 1];
+    for (int64_t i = 1; i < n; i++) inner[i] = softplus_for<T>(c[i]) * (steps[i - 1] / LOG_2);
     from_slopes(c[0] * unit + level, n, inner);
-    Lanes before = bounds.value(inner[0]);
+    Lanes before = bounds.value<T>(inner[0]);
     x[path[0]] = before;
-    for (int64_t i = 1; i < n; i++) x[path[i]] = before = max(bounds.value(inner[i]), before);
+    for (int64_t i = 1; i < n; i++) x[path[i]] = before = max(bounds.value<T>(inner[i]), before);
   }
 
   // The gradient in c for the gradient g in x.
@@ -80,9 +82,10 @@ class Chain {
 };
 
 // A curve from the coefficient of its mean and those of a chain of slopes.
+template <class T>
 class Curve {
  public:
-  Curve(int64_t size, double scale, const Chain& slopes) : n(size), scale(scale), slopes(slopes) {}
+  Curve(int64_t size, double scale, const Chain<T>& slopes) : n(size), scale(scale), slopes(slopes) {}
 
   void forward(const Lanes* c, Lanes* inner, Lanes* x) const {
     slopes.forward(c + 1, inner, x + 1);
@@ -98,7 +101,7 @@ class Curve {
  private:
   int64_t n;
   double scale;
-  Chain slopes;
+  Chain<T> slopes;
 };
 
 }  // namespace rayhull::layer

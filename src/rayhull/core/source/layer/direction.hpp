@@ -141,12 +141,12 @@ class Direction : Arrays {
 
   Between bounds() const { return {at(k.slacks)[0], at(k.slacks)[1]}; }
 
-  Chain chain(int64_t size) const {
+  Chain<T> chain(int64_t size) const {
     return {size, at(k.rays), at(k.slacks)[2], at(k.slacks)[3], bounds(), p.layout + k.path_index};
   }
 
-  Curve curve() const { return {n, at(k.slacks)[4], chain(n - 1)}; }
-  PartialOrder order() const { return {n, r, p.layout + k.path_index, bounds()}; }
+  Curve<T> curve() const { return {n, at(k.slacks)[4], chain(n - 1)}; }
+  PartialOrder<T> order() const { return {n, r, p.layout + k.path_index, bounds()}; }
 
   void along_rays() {
     switch (k.conic) {

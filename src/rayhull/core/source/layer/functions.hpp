@@ -42,14 +42,43 @@ inline Four log_of_one_plus(Four t) {
   return (s + s) * sum;
 }
 
-inline Four softplus(Four x) {
-  const Four size = x < four(0.0) ? -x : x, positive = x < four(0.0) ? four(0.0) : x;
-  return x > four(LINEAR) ? x : positive + log_of_one_plus(exp_of_negative(-size));
+template <class V>
+using Entry = std::conditional_t<std::is_same_v<V, Eight>, float, double>;
+
+// The same two in single precision: 0 below -87, and shorter series.
+inline Eight exp_of_negative(Eight x) {
+  const Eight lowest = Eight{} - 87.0f, magic = Eight{} + 0x1.8p23f;
+  x = x < lowest ? lowest : x;
+  const Eight shifted = x * 0x1.715476p0f + magic, k = shifted - magic;
+  const Eight r = (x - k * 0x1.63p-1f) + k * 0x1.bd0106p-13f;
+  Eight sum = Eight{} + 1.0f / 5040;
+  constexpr float terms[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+  for (float term : terms) sum = sum * r + term;
+  uint32_t __attribute__((vector_size(32))) bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 127) << 23;
+  Eight power;
+  std::memcpy(&power, &bits, sizeof power);
+  return sum * power;
 }
 
-inline Four sigmoid(Four x) {
-  const Four size = x < four(0.0) ? -x : x, e = exp_of_negative(-size), share = four(1.0) / (four(1.0) + e);
-  return x < four(0.0) ? e * share : share;
+inline Eight log_of_one_plus(Eight t) {
+  const Eight s = t / (t + 2.0f), square = s * s;
+  Eight sum = Eight{} + 1.0f / 17;
+  for (int odd = 15; odd >= 1; odd -= 2) sum = sum * square + 1.0f / float(odd);
+  return (s + s) * sum;
+}
+
+template <class V>
+inline V softplus(V x) {
+  const V zero{}, linear = zero + Entry<V>(LINEAR), size = x < zero ? -x : x, positive = x < zero ? zero : x;
+  return x > linear ? x : positive + log_of_one_plus(exp_of_negative(-size));
+}
+
+template <class V>
+inline V sigmoid(V x) {
+  const V zero{}, one = zero + Entry<V>(1), size = x < zero ? -x : x, e = exp_of_negative(-size), share = one / (one + e);
+  return x < zero ? e * share : share;
 }
 
 }  // namespace detail
@@ -57,6 +86,19 @@ inline Four sigmoid(Four x) {
 inline Lanes exp_of_negative(Lanes x) { return {detail::exp_of_negative(x.a), detail::exp_of_negative(x.b)}; }
 inline Lanes softplus(Lanes x) { return {detail::softplus(x.a), detail::softplus(x.b)}; }
 inline Lanes sigmoid(Lanes x) { return {detail::sigmoid(x.a), detail::sigmoid(x.b)}; }
+
+// For points of type T: floats need no more than single precision, but the range of doubles.
+template <class T>
+inline Lanes softplus_for(Lanes x) {
+  if constexpr (std::is_same_v<T, double>) return softplus(x);
+  else return where(x > LINEAR, x, widened(Singles(detail::softplus(narrowed<Singles>(x).v))));
+}
+
+template <class T>
+inline Lanes sigmoid_for(Lanes x) {
+  if constexpr (std::is_same_v<T, double>) return sigmoid(x);
+  else return widened(Singles(detail::sigmoid(narrowed<Singles>(x).v)));
+}
 
 inline Lanes apply(int64_t function, Lanes x) {
   switch (function) {

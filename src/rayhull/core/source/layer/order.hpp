@@ -8,6 +8,8 @@
 
 namespace rayhull::layer {
 
+// For points of type T.
+template <class T>
 class PartialOrder {
  public:
   // `pairs` (count, 2): x_i <= x_j, each after all that end in its i.
@@ -19,7 +21,7 @@ class PartialOrder {
     std::copy(u, u + n, above), std::copy(u, u + n, below);
     upwards([&](int64_t i, int64_t j) { above[j] = max(above[j], above[i]); });
     downwards([&](int64_t i, int64_t j) { below[i] = min(below[i], below[j]); });
-    for (int64_t j = 0; j < n; j++) x[j] = bounds.value(middle(above[j], below[j]));
+    for (int64_t j = 0; j < n; j++) x[j] = bounds.value<T>(middle(above[j], below[j]));
     if (!bounds.is_free()) upwards([&](int64_t i, int64_t j) { x[j] = max(x[j], x[i]); });  // the function's rounding
   }
 
