@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.maps.leak import moved, not_outwards
+from rayhull.core import operators
+from rayhull.maps.leak import block_of_each, damped, leaking, moved, not_outwards
+from rayhull.nn.leaking import past
 
 P = rh.monotone(6)
 POLYTOPE = rh.Polyhedron([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], [1.0, 0.5], lower=-1, upper=1)
@@ -126,6 +128,46 @@ def test_the_leak_is_named_where_there_is_one():
     assert "leak" not in rh.Constrained(2, P).describe()
 
 
+@pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(5,), (2, 3)])
+def test_one_operator_leaks_as_the_tensor_operations_do(shape, dtype):
+    row = torch.zeros(1, 5 if len(shape) == 1 else 6)
+    row[0, :2] = 1.0
+    Q = rh.Polyhedron(row.numpy(), 1.0, lower=-1, upper=1, shape=shape)
+    u, g = draw(2, 21, *shape, seed=8).to(dtype)
+    u[3] *= 1e-3  # inside
+    u[4, ..., 0] += 1e6
+    u.requires_grad_(), g.requires_grad_()
+    block = block_of_each(Q)
+    assert len(block.unique()) == Q.dim - 1
+    points = [
+        past(rh.project(Q, u), u, 0.3, shape, block),
+        leaking(rh.project(Q, damped(u, 0.3)), u, 0.3, shape, block),
+        rh.Projection(Q, leak=0.3)(u),
+    ]
+    assert "Past" in type(points[2].grad_fn).__name__
+    ours, theirs, module = (torch.autograd.grad(x, u, g.detach(), retain_graph=True)[0] for x in points)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(ours, module)
+    slopes = [torch.autograd.grad(x, u, g, create_graph=True)[0] for x in points]
+    second = [torch.autograd.grad(slope.square().sum(), g)[0] for slope in slopes]
+    torch.testing.assert_close(second[0], second[1])
+    torch.testing.assert_close(second[0], second[2])
+
+
+@pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
+def test_a_leak_of_other_shapes_or_blocks_is_refused():
+    x, none = draw(3, 4), torch.empty(0, dtype=torch.int64)
+    assert operators.leak(x, x, x, none, 0.1)[0].shape == (3, 4)
+    for given in ((x[:2], x, x, none), (x, x, x[:, :2], none), (x, x, x, none.new_zeros(3)), (x, x.double(), x, none)):
+        with pytest.raises(RuntimeError, match="rayhull"):
+            operators.leak(*given, 0.1)
+    for number in (-1, 4, 2**40):
+        with pytest.raises(RuntimeError, match="block out of range"):
+            operators.leak(x, x, x, torch.tensor([0, 1, number, 0]), 0.1)
+
+
 # -- layers ------------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +180,7 @@ def layers(name: str, **options: float) -> tuple[rh.Constrained, rh.Constrained]
 
 
 @pytest.mark.parametrize("name", WAYS)
+@pytest.mark.usefixtures("either_tail")
 def test_a_layer_that_is_the_identity_inside_leaks_a_tenth(name):
     leaky, exact = layers(name)
     h = 3 * draw(64, 3, seed=4).double()
@@ -206,6 +249,7 @@ def test_a_compiled_layer_leaks_as_an_eager_one():
 
 @pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.usefixtures("either_tail")
 def test_the_gradient_inside_is_the_derivative_whatever_rounding_moves(way, dtype):
     leaky, exact = (layer.to(dtype) for layer in layers(way))
     h, g = 0.05 * draw(64, 3).to(dtype), draw(64, 3, seed=1).to(dtype)

@@ -306,4 +306,28 @@ MUTANTS = [
         ("test_layer_tail.py::test_coefficients_that_overflowed_into_no_number_count_as_zero",),
         "a Linear that overflows gives NaN",
     ),
+    Mutant(
+        "core/source/layer/leak.hpp",
+        "min(found[b].along, 0.0)",
+        "max(found[b].along, 0.0)",
+        (
+            "test_leak.py::test_a_layer_that_is_the_identity_inside_leaks_a_tenth",
+            "test_leak.py::test_one_operator_leaks_as_the_tensor_operations_do",
+        ),
+        "a leak drives free points away, and not back",
+    ),
+    Mutant(
+        "core/source/layer/leak.hpp",
+        "static constexpr double ROUNDING = 64 *",
+        "static constexpr double ROUNDING = 0 *",
+        ("test_leak.py::test_the_gradient_inside_is_the_derivative_whatever_rounding_moves",),
+        "rounding has a direction in which nothing leaks",
+    ),
+    Mutant(
+        "core/source/layer/direction.hpp",
+        "sample.gbase[j] -= g[j];",
+        "sample.gbase[j] -= g[j] * (1.0 - p.leak);",
+        ("test_sample_tail.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
+        "the gradient of sides of the sample is damped",
+    ),
 ]

@@ -173,4 +173,28 @@ MUTANTS = [
         ("test_layer_sides.py::test_second_derivatives_agree_with_finite_differences",),
         "base points by phase 1 have wrong second derivatives",
     ),
+    Mutant(
+        "maps/leak.py",
+        "along.clamp_max(0)",
+        "along.clamp_min(0)",
+        (
+            "test_leak.py::test_a_layer_that_is_the_identity_inside_leaks_a_tenth",
+            "test_leak.py::test_an_objective_drives_no_free_point_away",
+        ),
+        "a leak drives free points away, and not back",
+    ),
+    Mutant(
+        "maps/leak.py",
+        "64 * torch.finfo(x.dtype).eps",
+        "0 * torch.finfo(x.dtype).eps",
+        ("test_leak.py::test_the_gradient_inside_is_the_derivative_whatever_rounding_moves",),
+        "rounding has a direction in which nothing leaks",
+    ),
+    Mutant(
+        "maps/leak.py",
+        "return (1 - ctx.share) * g, None",
+        "return g, None",
+        ("test_leak.py::test_in_training_a_share_of_the_gradient_passes_and_in_evaluation_none",),
+        "the whole gradient goes through the map, and a share past it",
+    ),
 ]

@@ -170,4 +170,18 @@ MUTANTS = [
         ("test_layer_sides.py::test_second_derivatives_agree_with_finite_differences",),
         "the null space of the equalities is orthonormal to first order only",
     ),
+    Mutant(
+        "nn/constrained.py",
+        "leak=self.leak if self.training else 0.0",
+        "leak=self.leak",
+        ("test_leak.py::test_in_evaluation_and_with_no_leak_the_gradient_is_the_derivative",),
+        "a layer leaks in evaluation",
+    ),
+    Mutant(
+        "nn/map_into.py",
+        "getattr(sides, name).detach()",
+        "getattr(sides, name)",
+        ("test_sample_tail.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
+        "sides of the sample leak, through the base point",
+    ),
 ]

@@ -167,6 +167,16 @@ def layer_tail_backward(
     return found
 
 
+def leak(g: Tensor, x: Tensor, free: Tensor, block: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """The two parts of a gradient g in points x: for the map's derivative, and for the free points past the map.
+
+    Shape:
+        ``g``, ``x``, ``free`` (n, d), one dtype; ``block`` (d,) int64, or empty for one block; returns (n, d) each.
+    """
+    found: tuple[Tensor, Tensor] = torch.ops.rayhull_core.leak(g, x, free, block, share)
+    return found
+
+
 OfSample = Sequence[Tensor | None]  # base point, b, lower, upper: (n, width) each, or None
 
 

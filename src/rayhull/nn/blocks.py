@@ -149,7 +149,8 @@ class BlockMap(Constants):
     def point_of(self, c: Tensor) -> Tensor:
         """The point that c stands for with nothing imposed. Shape: (\\*, count · n) → (\\*, count · n)"""
         y = self.direction.free(c.reshape(*c.shape[:-1], self.count, self.size))
-        return ((y + self.base_point.point) * self.sign).flatten(-2)
+        x = y if self.base_point.at_zero else y + self.base_point.point
+        return (x * self.sign if self.mirrored else x).flatten(-2)
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Undoes ``point_of``."""
@@ -224,6 +225,8 @@ class Blocks(nn.ModuleList):
 
     def split(self, c: Tensor) -> list[tuple[BlockMap, Tensor]]:
         """Each kind with its own coefficients."""
+        if len(self) == 1:
+            return [(next(iter(self)), c)]
         return list(zip(self, torch.split(c, [part.coefficients for part in self], -1), strict=True))
 
     def follow(self, names: Sequence[str]) -> bool:
@@ -304,7 +307,7 @@ class Blockwise(Constants, OfSet):
         """
         self._need_identity()
         points = [part.point_of(own) for part, own in self.parts.split(c)]
-        return self.to_event_order(torch.cat(points, -1).to(c.dtype))
+        return self.to_event_order((points[0] if len(points) == 1 else torch.cat(points, -1)).to(c.dtype))
 
     def _need_identity(self) -> None:
         if not self.identity_inside:

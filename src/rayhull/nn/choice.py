@@ -39,6 +39,7 @@ from rayhull.nn.directions import (
 )
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.projection import Projection
+from rayhull.nn.tail import is_plain
 from rayhull.nn.trial import WIDE, Figures, Trial, mapped
 from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
@@ -119,10 +120,13 @@ class NearestPoint(Direction):
         self.constant("matrix", matrix, persistent=True)
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        free, given = self.free(c), {name: getattr(sides, name) for name in sides.given}
+        if is_plain(c) and bool((free.detach().abs() <= self.reach).all()):  # as it nearly always is
+            near: Tensor = self.nearest(free, **given)
+            return near
         known = c.isfinite().all(-1, keepdim=True)
         free = self.free(torch.where(known, c, torch.zeros_like(c)))
-        free = free if sides.given else self._in_reach(free)
-        x: Tensor = self.nearest(free, **{name: getattr(sides, name) for name in sides.given})
+        x: Tensor = self.nearest(free if given else self._in_reach(free), **given)
         return torch.where(known, x, torch.full_like(x, torch.nan))
 
     def _in_reach(self, x: Tensor) -> Tensor:
@@ -134,7 +138,9 @@ class NearestPoint(Direction):
         return torch.where(largest > self.reach, x / largest * self.reach, x)
 
     def free(self, c: Tensor) -> Tensor:
-        return self.base + (c * self.matrix if self.diagonal else c @ self.matrix)
+        if self.diagonal:
+            return torch.addcmul(self.base, c, self.matrix)
+        return torch.nn.functional.linear(c, self.matrix, self.base)  # the matrix is symmetric
 
     def coefficients_of(self, y: Tensor) -> Tensor:
         return undone(y - self.base, self.exact["matrix"])

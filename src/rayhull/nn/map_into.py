@@ -22,6 +22,7 @@ from rayhull.nn.closing import How, NoSlackError
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
 from rayhull.nn.following import HIDDEN, STEPS, Following, Kind, base_rule_or_none
+from rayhull.nn.leaking import leaks_in_one_call, past
 from rayhull.nn.trial import WIDE, Figures, Trial
 from rayhull.projection.sides import Sides
 
@@ -223,6 +224,8 @@ class MapInto(Blockwise):
         """The points that ``run`` makes of c, with a leak past it; sides are flat, and have their whole gradient."""
         if not leak:
             return run(c)
+        if not sides.given and leaks_in_one_call(c, leak):
+            return past(run(c), self._free_point(c, sides), leak, self.polyhedron.shape, self.block)
         stated = Sides(**{name: getattr(sides, name).detach() for name in sides.given})
         return leaking(run(damped(c, leak)), self._free_point(c, stated), leak, self.polyhedron.shape, self.block)
 

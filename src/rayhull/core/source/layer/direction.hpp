@@ -23,7 +23,7 @@ class Direction : Arrays {
   // `keeps`: a backward pass follows.
   Direction(const Program& program, const Block& block, const Arrays& arrays, Sample& sample, bool keeps)
       : Arrays(arrays), p(program), k(block), n(block.size), r(block.rays_count), sample(sample),
-        shift(shift_of(program.numbers, block)), leak(keeps ? program.leak : 0.0, block.size, ROUNDING) {
+        shift(shift_of(program.numbers, block)), leak(keeps ? program.leak : 0.0, block.size, LeakRows<T>::ROUNDING) {
     if (is_single()) lines.emplace(at(k.matrix), k.columns, n);
   }
 
@@ -46,7 +46,6 @@ class Direction : Arrays {
   }
 
  private:
-  static constexpr double ROUNDING = 64 * double(std::numeric_limits<T>::epsilon());
   using Many = std::conditional_t<std::is_same_v<T, float>, Singles, Lanes>;
 
   const Program& p;

@@ -5,7 +5,7 @@
 // block by block. maps/leak.py is the definition, and says why.
 #pragma once
 
-#include "lanes.hpp"
+#include "gather.hpp"
 
 #include <limits>
 #include <vector>
@@ -41,6 +41,8 @@ class Leak {
     }
   }
 
+  Lanes second(int64_t j) const { return way[j]; }
+
   // From Jᵀg to the sum of both terms, in place.
   void add(Lanes* g) const {
     for (int64_t j = 0; j < n; j++) g[j] = g[j] * (1.0 - s) + way[j];
@@ -70,6 +72,35 @@ class Leak {
       const Lanes d = free[j] - x[j];
       way[j] = where(abs(d) > own.size * rounding, d, 0.0);
       own.far = max(own.far, abs(way[j]));
+    }
+  }
+};
+
+// Points x with their free points and gradients g, (n, d) each: (1 - s) g for the map's derivative, and the second term.
+template <class T>
+struct LeakRows {
+  static constexpr double ROUNDING = 64 * double(std::numeric_limits<T>::epsilon());
+
+  const T *g, *x, *free;
+  const int64_t* block;
+  int64_t d;
+  double share;
+  T *rest, *past;
+
+  void run(int64_t start, int64_t stop) const {
+    Leak leak(share, d, ROUNDING);
+    std::vector<Lanes> points(d), gradient(d), seen(d);
+    for (int64_t first = start; first < stop; first += LANES) {
+      const int64_t count = std::min(LANES, stop - first), place = first * d;
+      gather_rows(g + place, d, count, d, gradient.data());
+      gather_rows(x + place, d, count, d, points.data());
+      gather_rows(free + place, d, count, d, seen.data());
+      for (int64_t j = 0; j < d; j++) leak.see(j, seen[j]);
+      leak.take(points.data(), gradient.data(), block);
+      for (int64_t j = 0; j < d; j++) {
+        scatter(gradient[j] * (1.0 - share), rest + place + j, d, count);
+        scatter(leak.second(j), past + place + j, d, count);
+      }
     }
   }
 };

@@ -5,6 +5,7 @@
 #include "chain.hpp"
 #include "clipped_shift.hpp"
 #include "layer_tail.hpp"
+#include "leak.hpp"
 
 RAYHULL_SAY_STAMP;
 
@@ -24,6 +25,7 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");
   library.def("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
+  library.def("leak(Tensor g, Tensor x, Tensor free, Tensor block, float share) -> (Tensor, Tensor)");
   library.def("linear_tail(Tensor features, Tensor weight, Tensor bias, Tensor layout, Tensor numbers) -> Tensor");
   library.def(
       "layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers, float leak) -> Tensor");
@@ -41,6 +43,7 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("layer_tail", TORCH_BOX(&rayhull::layer_tail));
+  library.impl("leak", TORCH_BOX(&rayhull::leak));
   library.impl("linear_tail", TORCH_BOX(&rayhull::linear_tail));
   library.impl("layer_tail_backward", TORCH_BOX(&rayhull::layer_tail_backward));
   library.impl("layer_tail_of_samples", TORCH_BOX(&rayhull::layer_tail_of_samples));
