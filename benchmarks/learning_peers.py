@@ -75,12 +75,12 @@ def ours(**options: object) -> Callable[[Problem], Head]:
             layer.reset_parameters()
             return layer.linear.weight.detach().clone(), layer.linear.bias.detach().clone()
 
-        return Head(start, _after_linear(layer), _after_linear(layer.eval()), note=layer.describe(), layer=layer)
+        return Head(start, after_linear(layer), after_linear(layer.eval()), note=layer.describe(), layer=layer)
 
     return make
 
 
-def _after_linear(layer: rh.Constrained) -> Map:
+def after_linear(layer: rh.Constrained) -> Map:
     """The layer as it stands, in training or in evaluation, from the coefficients that its Linear would give."""
     rest = copy.deepcopy(layer)
     rest.linear, rest.in_features = nn.Identity(), layer.map.coefficients  # type: ignore[assignment]

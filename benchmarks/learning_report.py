@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import plots
 from benchmarks.harness import RESULTS, table
 from benchmarks.learning import PROBLEMS
+from benchmarks.learning_coordinates import SETTINGS
 from benchmarks.learning_training import RATES, SEEDS
 
 HARD = (
@@ -119,6 +120,16 @@ def costs(results: Mapping[str, Mapping[str, Row]], timed: Mapping[str, Mapping[
     return table(body, ["problem", *heads, "set-up s", "largest violation", "outside exactly"])
 
 
+def coordinates(tried: Mapping[str, Mapping[str, Row]]) -> str:
+    """Validation losses, medians of three seeds, of each way and its coordinates; empty where it was not run."""
+    names = [name for name in SETTINGS if any(name in rows for rows in tried.values())]
+    body = [
+        [problem, *(f"{rows[name]['loss']:.4g}" if name in rows else "" for name in names)]
+        for problem, rows in tried.items()
+    ]
+    return table(body, ["problem", *names])
+
+
 def _way(described: str) -> str:
     """The methods in a description: the words before the brackets."""
     lines = described.splitlines()[1:]
@@ -150,10 +161,11 @@ def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
 def main() -> None:
     page = json.loads((RESULTS / "learning.json").read_text())
     results = {name: page["results"][name] for name in PROBLEMS if name in page["results"]}
-    page = "\n\n".join([verdicts(results), losses(results), costs(results, page.get("costs", {}))]) + "\n"
-    (RESULTS / "learning.md").write_text(page)
+    tables = [verdicts(results), losses(results), costs(results, page.get("costs", {}))]
+    text = "\n\n".join([*tables, coordinates(page.get("coordinates", {}))]) + "\n"
+    (RESULTS / "learning.md").write_text(text)
     plot(results)
-    print(page)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -227,6 +227,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "learning": lambda: first_table("learning"),
     "learning_losses": lambda: nth_table("learning", 1),
     "learning_costs": lambda: nth_table("learning", 2),
+    "learning_coordinates": lambda: nth_table("learning", 3),
     "accuracy": accuracy,
 }
 

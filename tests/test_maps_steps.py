@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from rayhull.maps.approach import approach, clamped, clipped_shift, step_size
+from rayhull.maps.approach import LONGER, MOST, approach, clamped, clipped_shift, step_size
 from rayhull.maps.coefficients import DENSE, round_coordinates
 from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
 from rayhull.maps.sample_rows import approach_rows, squared_norm_bound
@@ -48,8 +48,24 @@ def test_many_dual_steps_end_at_the_nearest_point(boxed: bool, equalities: int) 
     bound = torch.full((12,), 0.5, dtype=torch.float64)
     sides = {"lower": -bound, "upper": bound} if boxed else {}
     rows, rhs = tensors(A, np.concatenate([c, e]))
-    z = approach(x, rows, rhs, steps=2000, step=step_size(A), equalities=equalities, **sides)
+    step = step_size(A) * (LONGER if boxed else 1)
+    z = approach(x, rows, rhs, steps=2000, step=step, equalities=equalities, **sides)
     assert torch.allclose(z, rh.project(P, x), atol=1e-6)
+
+
+def test_longer_steps_beside_bounds_come_nearer_and_the_longest_still_converge() -> None:
+    assert LONGER < 2 * (1 + MOST) / (1 + 2 * MOST)
+    sectors = np.vstack([np.kron(np.eye(5), np.ones((1, 10))) / np.sqrt(10), np.ones((1, 50)) / np.sqrt(50)])
+    rhs = np.append(np.full(5, 0.3) / np.sqrt(10), 1 / np.sqrt(50))
+    P = rh.Polyhedron(sectors[:5], rhs[:5], A_eq=sectors[5:], b_eq=rhs[5:], lower=0, upper=0.1)
+    x = 0.02 + 0.15 * torch.randn(64, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    sides = {"lower": torch.zeros(50, dtype=torch.float64), "upper": torch.full((50,), 0.1, dtype=torch.float64)}
+    s, nearest = step_size(sectors), rh.project(P, x)
+    plain, longer = (
+        (approach(x, *tensors(sectors, rhs), steps=20, step=step, equalities=1, **sides) - nearest).norm()
+        for step in (s, LONGER * s)
+    )
+    assert float(longer) < 0.7 * float(plain)
 
 
 def test_ten_dual_steps_leave_less_than_half_of_the_way() -> None:

@@ -35,7 +35,6 @@ from rayhull.nn.directions import (
     Round,
     Step,
     Way,
-    undone,
 )
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
 from rayhull.nn.projection import Projection
@@ -49,7 +48,8 @@ if TYPE_CHECKING:
 
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
-FIGURES = "error over the nearest point's, way left from afar, estimated µs a sample"
+FIGURES = "error over the nearest point's, way left from afar, reach of those that are near, estimated µs a sample"
+FAR_ENOUGH = 1.0  # reach from which a way serves objectives as the nearest point does
 STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
 ENTRIES, COORDINATES = 1_000_000, 4096  # of a block's rows as a dense matrix, beyond which nothing is tried
 FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
@@ -62,7 +62,12 @@ def has_bounds(P: Polyhedron) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """The block seen from its base point, and the matrix of its round coordinates there: found once for all ways."""
+    """The block seen from its base point, and the matrix of its round coordinates there: found once for all ways.
+
+    Ways that end near the nearest point take coefficients in :attr:`extents`, coordinate by coordinate. Round ones are
+    for the shrink alone, where a direction in which the set is thin would set the gauge of all others, and for dual
+    steps that are themselves taken in them.
+    """
 
     view: View
     matrix: Array  # (n, n), or the diagonal (n,) of a diagonal one
@@ -72,6 +77,11 @@ class Place:
     def of(cls, P: Polyhedron, options: Options) -> Place:
         view = seen_from_inside(P, options.base, options.scale)
         return cls(view, coordinates_at(P, view, options.scale))
+
+    @property
+    def extents(self) -> Array:
+        """How far the ellipsoid that round coordinates make a ball reaches along each coordinate (n,)."""
+        return self.matrix if self.matrix.ndim == 1 else np.linalg.norm(self.matrix, axis=1)
 
 
 def shrink(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:
@@ -93,31 +103,31 @@ def approach(
 ) -> Choice:
     """k dual steps towards the nearest point, Euclidean or in round coordinates, then the shrink."""
     place, steps = place or Place.of(P, options), USUAL_STEPS if options.approach is None else options.approach
-    direction = Round(place.matrix, place.view.equal, options.factory)
+    direction = Round(place.matrix if round_metric else place.extents, place.view.equal, options.factory)
     step: Step = DualSteps(P, place.view, steps, options.factory, place.matrix if round_metric else None)
     return Choice("approach", reason, direction, place.view, (step,))
 
 
 class NearestPoint(Direction):
-    """The nearest point of the block to x0 + M c, in round coordinates around the base point. NaN stays NaN.
+    """The nearest point of the block to x0 + s c, in units of the set around the base point. NaN stays NaN.
 
     Args:
         base: x0 (n,).
-        matrix: M (n, n), or the diagonal (n,) of a diagonal one.
+        units: s (n,).
     """
 
     identity_inside = True
     follows = frozenset({"b", "b_eq", "lower", "upper"})
     base: Tensor
-    matrix: Tensor
+    units: Tensor
 
-    def __init__(self, P: Polyhedron, base: Array, matrix: Array, factory: Factory) -> None:
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
         super().__init__(factory)
-        self.coefficients, self.diagonal = P.dim, matrix.ndim == 1
+        self.coefficients = P.dim
         self.nearest = Projection(P)
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
         self.constant("base", base, persistent=True)
-        self.constant("matrix", matrix, persistent=True)
+        self.constant("units", units, persistent=True)
 
     def forward(self, c: Tensor, sides: Sides) -> Tensor:
         free, given = self.free(c), {name: getattr(sides, name) for name in sides.given}
@@ -138,18 +148,16 @@ class NearestPoint(Direction):
         return torch.where(largest > self.reach, x / largest * self.reach, x)
 
     def free(self, c: Tensor) -> Tensor:
-        if self.diagonal:
-            return torch.addcmul(self.base, c, self.matrix)
-        return torch.nn.functional.linear(c, self.matrix, self.base)  # the matrix is symmetric
+        return torch.addcmul(self.base, c, self.units)
 
     def coefficients_of(self, y: Tensor) -> Tensor:
-        return undone(y - self.base, self.exact["matrix"])
+        return (y - self.base) / self.units
 
 
 def projection(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:
     """The nearest point, from coefficients in the units of the set."""
     place = place or Place.of(P, options)
-    return Choice("projection", reason, NearestPoint(P, place.view.base, place.matrix, options.factory), None)
+    return Choice("projection", reason, NearestPoint(P, place.view.base, place.extents, options.factory), None)
 
 
 def auto(P: Polyhedron, options: Options) -> Choice:
@@ -199,21 +207,30 @@ def _opens(way: Choice) -> bool:
 
 
 def _measured(P: Polyhedron, options: Options) -> Choice:
-    """The cheapest way that is near the nearest point on a trial, or the nearest point where that is cheaper."""
+    """The cheapest way that is near the nearest point on a trial, or the nearest point where that is cheaper.
+
+    Of the near ones, the first that reaches as far as the nearest point; the cheapest of them where none does.
+    """
     if is_large(P):
         return _untried(P, options)
-    place = Place.of(P, options)
-    trial, limit = Trial.of(P, place.view.base, place.matrix), nearest_point(P)
-    closing, nearest, found = ordinary(P, place.view, WIDE), f"nearest point 1, 0%, {limit:.2g}", []
+    place, limit = Place.of(P, options), nearest_point(P)
+    trial, closing = Trial.of(P, place.view.base, place.matrix), ordinary(P, place.view, WIDE)
+    near: list[Candidate] = []
+    found: list[str] = []
     for candidate in candidates(P, place):
         if candidate.cost > limit:
             break
-        figures = trial.judge(partial(mapped, P, candidate.wide(P, options, place), closing=closing))
-        found.append(f"{candidate.name} {figures}, {candidate.cost:.2g}")
-        if figures.near:
-            reason = f"{FIGURES}: {'; '.join([*found, nearest])}"
-            return replace(candidate.build(P, options, place), reason=reason)
-    tried = f"{FIGURES}: {'; '.join([*found, nearest])}"
+        into = partial(mapped, P, candidate.wide(P, options, place), closing=closing)
+        figures = trial.judge(into)
+        reach = trial.reach(into) if figures.near else None
+        near += [candidate] if reach is not None else []
+        found.append(f"{candidate.name} {figures}{'' if reach is None else f', {reach:.3f}'}, {candidate.cost:.2g}")
+        if reach is not None and reach >= FAR_ENOUGH:
+            near = [candidate]
+            break
+    tried = f"{FIGURES}: {'; '.join([*found, f'nearest point 1, 0%, 1, {limit:.2g}'])}"
+    if near:
+        return replace(near[0].build(P, options, place), reason=tried)
     return projection(P, options, f"no cheaper way is near the nearest point. {tried}", place=place)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.maps.approach import approach, clamped, momenta, step_size
+from rayhull.maps.approach import LONGER, MOST, approach, clamped, momenta, step_size
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, without, without_carefully
 from rayhull.nn.base_point import View, near_one, within
 from rayhull.nn.constants import Constants, Factory
@@ -273,7 +273,7 @@ class DualSteps(Step):
         rows = rows * scale
         unit = rows if metric is None else rows @ metric
         norms = np.linalg.norm(unit, axis=1, keepdims=True)
-        self.step = step_size(unit / norms)
+        self.step = step_size(unit / norms) * (LONGER if self.clamp is not None else 1.0)
         self.constant("rows", rows / norms)
         self.constant("back", rows / norms if metric is None else unit / norms @ metric)
         norms = (norms / scale)[: len(rhs), 0]
@@ -311,7 +311,8 @@ class DualSteps(Step):
             return fields
         fields |= {"step": "gram" if self.clamp is None else "points", "steps": self.steps, "step_rows": len(rows)}
         fields |= {"step_matrix": rows, "back": back if self.clamp is None else rows, "seen": self.exact["seen"]}
-        fields |= {"equalities": self.equalities, "length": self.step, "momenta": np.array(momenta(self.steps))}
+        most = 1.0 if self.clamp is None else MOST
+        fields |= {"equalities": self.equalities, "length": self.step, "momenta": np.array(momenta(self.steps, most))}
         return fields | ({"turn": np.eye(len(rows)) - self.step * (back @ rows.T)} if self.clamp is None else {})
 
     def side_fields(self, rows: int) -> Fields:

@@ -4,6 +4,9 @@ Points of the set, most of them on its faces, get noise and are mapped back; the
 nearest points, says how much worse than the nearest point a way is. The draws are fixed, so that the same set gives
 the same figures.
 
+A loss without targets, such as a price, drives free points far out, where the nearest point is a vertex. How much of a
+linear objective a way gets there is its reach: what dual steps leave undone from afar, the shrink takes off.
+
 Two limits are read off these figures. ``auto`` takes a cheaper way in place of the nearest point up to GOOD and NEAR.
 It warns beyond POOR or ASTRAY, which were set on the problems of docs/learning.md: ways that learnt much worse than
 the nearest point there lie beyond one of the two.
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
 
 POINTS, NOISE, SPREAD = 48, 0.1, 8.0
 FEWEST, NUMBERS = 12, 12_000  # points of a trial: fewer in many coordinates, which average over more numbers each
-GOOD, NEAR = 1.02, 0.06  # error and share of the way left up to which a way is as good as the nearest point
+GOOD, NEAR = 1.02, 0.05  # error and share of the way left up to which a way is as good as the nearest point
+DISTANCES = (0.5, 1.0, 2.0)  # of the free points, at the best of which a way's reach counts
 POOR, ASTRAY = 3.0, 0.5  # error or share of the way left beyond which it may learn badly
 WIDE = Factory(None, torch.float64)
 Map = Callable[[Tensor], Tensor]
@@ -66,6 +70,7 @@ class Trial:
     points: Tensor  # the nearest points of those
     noisy: Tensor
     nearest: float
+    base: Tensor  # (n,) or (k, n)
     sides: Sides = NONE  # of the noisy and then the free points, where the set follows the sample
 
     @classmethod
@@ -92,7 +97,7 @@ class Trial:
         size = _rms(points - base)
         noisy = points + NOISE * size * torch.as_tensor(rng.standard_normal(points.shape))
         twice = Sides(**{name: torch.cat([getattr(sides, name)] * 2) for name in sides.given})
-        return cls(free, points, noisy, _rms(_nearest(P, noisy, sides) - points), twice)
+        return cls(free, points, noisy, _rms(_nearest(P, noisy, sides) - points), base, twice)
 
     def judge(self, into: Map) -> Figures:
         """Both figures, from one call of the map: its rows are read once."""
@@ -107,6 +112,15 @@ class Trial:
         """How far a map's points are from the nearest ones, as a share of how far the free points are; 0 is as good."""
         moved = _rms(self.free - self.points)
         return _rms(into(self.free) - self.points) / moved if moved else 0.0
+
+    def reach(self, into: Map) -> float:
+        """What a map gets of random linear objectives, over what the nearest point gets; 1 is as good.
+
+        The free points lie along the objectives, seen from the base point; a network may find the best distance.
+        """
+        aim = self.free - self.base
+        values = [float(((into(self.base + r * aim) - self.base) * aim).sum()) for r in DISTANCES]
+        return max(values) / float(((self.points - self.base) * aim).sum())
 
 
 def _count(P: Polyhedron) -> int:
