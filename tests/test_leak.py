@@ -87,6 +87,14 @@ def test_points_far_away_and_not_finite_leak_no_nan():
     torch.testing.assert_close(got, torch.tensor([[-0.5, -0.5], [-1.0, 0.0], [-1.0, 0.0]]))
 
 
+def test_what_rounding_moved_has_no_direction():
+    x, free, g = torch.tensor([[1.0, 100.0], [1.0, 100.00001], [-1.0, -1.0]])[:, None]
+    assert torch.equal(moved(x, free, ONE), torch.zeros(1, 2))
+    if operators.available():
+        _, second = operators.leak(g, x, free, ONE.long(), 0.5)
+        assert torch.equal(second, 0.5 * g)
+
+
 def test_what_is_tied_learns_apart():
     """The target orders the first pair; both start tied, with one gradient for the two that cancels."""
     target = torch.tensor([0.0, 1.0, 2.0])
