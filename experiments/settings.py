@@ -38,6 +38,7 @@ class TrainingSettings:
     samples: int | None = option(None, "train on the first so many samples only")
     box_delay: int = option(0, "epochs before the box is added in training (method paper)")
     free_epochs: int = option(0, "epochs in training before the set is imposed at all (method constrained)")
+    leak: float | None = option(0.0, "share of the gradient past the map (method constrained); none: the layer's own")
     precision: str = option("32-true", "of the arithmetic: 32-true, bf16-mixed or 16-mixed")
     penalty_weight: float = option(
         10.0, "weight of the violation in the loss (penalty), rate of the multipliers (lagrangian)"
@@ -66,6 +67,7 @@ class SmallSettings(TrainingSettings):
     batch_size: int = option(128, "samples to a step, over all processes together")
     learning_rate: float = option(3e-3, "of Adam")
     schedule: str = option("cosine", "plateau (times 0.1 after 5 epochs without progress), halving, cosine, constant")
+    leak: float | None = option(None, "share of the gradient past the map (method constrained); none: the layer's own")
 
 
 def as_dict(settings: Any) -> dict[str, Any]:

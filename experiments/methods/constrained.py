@@ -43,7 +43,7 @@ class Constrained(Method):
         super().__init__(in_features, P, settings, squash)
         identity = settings.start == "identity"
         normalised = in_features == P.dim and not identity  # the features are images; a hidden layer needs none
-        self.layer = rh.Constrained(in_features, P, batch_norm=normalised, leak=0.0)  # the paper compares derivatives
+        self.layer = rh.Constrained(in_features, P, batch_norm=normalised, leak=settings.leak)
         self.layer.linear.reset_parameters()  # small, as nn.Linear starts: u begins inside the box, nothing is shrunk
         if normalised:
             calm(self.layer.batch_norm)

@@ -36,7 +36,6 @@ class VaeSettings(TrainingSettings):
     epochs: int = option(200, "passes over the training set")
     batch_size: int = option(64, "samples to a step, over all processes together")
     box_delay: int = option(100, "epochs before the box is added in training (method paper)")
-    free_epochs: int = option(160, "epochs in training before the set is imposed at all (method constrained)")
     hidden: int = option(256, "width of the hidden layers")
     latent: int = option(2, "dimension of the latent space")
 
