@@ -7,7 +7,6 @@ installed are left out, and those that are slow get fewer samples.
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -72,6 +71,7 @@ def digits(n: int) -> Array:
 IMAGES = {"checkerboard", "noisy checkerboard"}
 SLOW = {"dense 200x500", "grid order in a box"}  # a thousand samples are many
 LARGE = IMAGES | SLOW | {"simplex 1000"}
+ALONE = 16  # samples at batch 1, the same for every way: some take longer than others
 WAYS: list[tuple[str, Callable[[Task], peers.Solve], int, set[str]]] = [
     (OURS, peers.ours, 256, set()),
     (PAPER, partial(peers.loop, solver="osqp"), 16, set()),
@@ -105,7 +105,9 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
             solve = build(task)
             add(name, solve, task.points[:count])
             if name in (OURS, PAPER, "DAQP", "PIQP", "OSQP tuned"):
-                add(f"{name}, batch 1", _one_by_one(solve, task.points), task.points[:1])
+                alone = f"{name}, batch 1"
+                cases[alone] = partial(_one_by_one, solve, task.points[:ALONE])
+                samples[alone], errors[alone] = ALONE, errors[name]
         except Exception as error:
             left_out_here[name] = f"{type(error).__name__}: {str(error)[:100]}"
             log(f"  {name} left out: {left_out_here[name]}")
@@ -124,17 +126,10 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
     return per_sample | {name: {"left out": why} for name, why in left_out_here.items()}
 
 
-def _one_by_one(solve: peers.Solve, points: Array) -> peers.Solve:
-    """Another sample at each call: the same one again would be a gift to whoever starts from the last answer."""
-    turn = itertools.cycle(range(len(points)))
-
-    def run(given: Array) -> Array:
-        if len(given) > 1:  # the check of the answers
-            return solve(given)
-        n = next(turn)
-        return solve(points[n : n + 1])
-
-    return run
+def _one_by_one(solve: peers.Solve, points: Array) -> None:
+    """Each point in a call of its own: the same one again would be a gift to whoever starts from the last answer."""
+    for n in range(len(points)):
+        solve(points[n : n + 1])
 
 
 def microseconds(entry: dict[str, Any]) -> float:
