@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.polyhedron import Polyhedron
 
-CLOUD = 2000  # points of a drawing
-
 
 class MapInto(Blockwise):
     r"""Coefficients that something else predicts → a point of the set: the layer without a Linear of its own.
@@ -323,20 +321,9 @@ class MapInto(Blockwise):
             ax: axes to draw on.
             reach: two coefficients are drawn as a grid up to ±reach, more as random points of this scale.
         """
-        from rayhull.sets.plotting import GREEN, axes, picked
+        from rayhull.nn.drawing import draw
 
-        pick, P = picked(self.polyhedron, coordinates), self.polyhedron
-        ax = P.plot(coordinates, ax=axes(ax, len(pick)), vertices=False)
-        lines = _grid(reach) if self.coefficients == 2 else _cloud(self.coefficients, reach)
-        with torch.no_grad():
-            c = lines.to(self.device, torch.float32 if self.strict else self.dtype)
-            points = self(c).double().cpu().numpy().reshape(*lines.shape[:-1], P.dim)[..., pick]
-        if self.coefficients == 2:
-            _draw_grid(ax, points)
-        else:
-            label = f"{CLOUD} random coefficients, scale {reach:g}"
-            ax.scatter(*points[0].T, s=3, color=GREEN, linewidth=0, label=label)
-        return ax
+        return draw(self, coordinates, ax, reach)
 
     def describe(self) -> str:
         """Which way in each kind of block takes and why, and what holds."""
@@ -377,23 +364,3 @@ def _need_set(P: object) -> None:
         raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
     hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
     raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")
-
-
-def _grid(reach: float, lines: int = 17, steps: int = 201) -> Tensor:
-    """Lines of constant first, then of constant second coefficient: (2 lines, steps, 2)."""
-    along = torch.linspace(-reach, reach, steps, dtype=torch.float64).expand(lines, steps)
-    across = torch.linspace(-reach, reach, lines, dtype=torch.float64)[:, None].expand(lines, steps)
-    return torch.cat([torch.stack([across, along], -1), torch.stack([along, across], -1)])
-
-
-def _cloud(count: int, reach: float) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(1, CLOUD, count, generator=generator, dtype=torch.float64) * reach
-
-
-def _draw_grid(ax: Any, points: np.ndarray[Any, Any]) -> None:
-    from rayhull.sets.plotting import GREEN, VERMILION
-
-    half = len(points) // 2
-    for number, line in enumerate(points):
-        ax.plot(*line.T, color=GREEN if number < half else VERMILION, linewidth=0.7, alpha=0.9)
