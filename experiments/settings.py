@@ -39,6 +39,7 @@ class TrainingSettings:
     box_delay: int = option(0, "epochs before the box is added in training (method paper)")
     free_epochs: int = option(0, "epochs in training before the set is imposed at all (method constrained)")
     leak: float | None = option(0.0, "share of the gradient past the map (method constrained); none: the layer's own")
+    free_loss: float = option(0.0, "share of the training loss that judges the free point (method constrained)")
     precision: str = option("32-true", "of the arithmetic: 32-true, bf16-mixed or 16-mixed")
     penalty_weight: float = option(
         10.0, "weight of the violation in the loss (penalty), rate of the multipliers (lagrangian)"
@@ -55,6 +56,8 @@ class TrainingSettings:
         for name in ("box_delay", "free_epochs"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} counts epochs and must be at least 0, got {getattr(self, name)}.")
+        if not 0 <= self.free_loss <= 1:
+            raise SettingsError(f"free_loss is a share of the loss, from 0 to 1, got {self.free_loss}.")
         if self.samples is not None and self.samples < self.batch_size:
             raise SettingsError(f"samples ({self.samples}) must fill at least one batch ({self.batch_size}).")
 

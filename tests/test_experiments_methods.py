@@ -87,6 +87,20 @@ def test_what_is_delayed_waits_in_training_and_holds_at_evaluation(name, delay):
     assert P.contains(method.train()(features)).all()
 
 
+def test_a_share_of_the_training_loss_judges_the_free_point():
+    torch.manual_seed(0)
+    method = methods.build("constrained", 784, P, settings("constrained", free_loss=0.25))
+    torch.nn.init.normal_(method.layer.linear.weight)
+    features, target, fit = torch.randn(64, 784), torch.zeros(64, *P.shape), torch.nn.functional.mse_loss
+    x = method.train()(features)
+    assert P.contains(x).all()
+    u = method.layer.free(features)
+    expected = 0.75 * fit(x, target) + 0.25 * fit(u, target)
+    assert fit(u, target) > 2 * fit(x, target)
+    torch.testing.assert_close(method.training_loss(x, target, fit), expected)
+    assert method.eval().training_loss(x, target, fit) == fit(x, target)
+
+
 def test_a_penalty_is_zero_inside_the_set_and_grows_outside():
     method = methods.build("penalty", 784, P, settings("penalty"))
     inside = torch.as_tensor(P.sample(4, seed=0)).float()

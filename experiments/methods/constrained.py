@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from experiments.methods.base import Method
+from experiments.methods.base import Fit, Method
 
 EPS, MOMENTUM = 0.1, 0.01
 
@@ -32,6 +32,7 @@ def calm(batch_norm: nn.BatchNorm1d) -> None:
 class Constrained(Method):
     """BatchNorm, FC, the map into the set; in training u itself for the first ``free_epochs``.
 
+    A share ``free_loss`` of the training loss judges u, which a digit then has to be seen in, not in x alone.
     Outputs are inside up to float32 rounding in training; evaluation uses the same weights with ``strict=True``, so
     that every output is inside in rational arithmetic. With ``start = identity`` there is no BatchNorm, and u is the
     image itself at the first step.
@@ -49,7 +50,7 @@ class Constrained(Method):
             calm(self.layer.batch_norm)
         if identity:
             self._start_with_features_as_u()
-        self.free_epochs = settings.free_epochs
+        self.free_epochs, self.free_loss = settings.free_epochs, settings.free_loss
         self.free = False
         self.strict = rh.Constrained(in_features, P, batch_norm=normalised, strict=True)
         self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
@@ -57,7 +58,14 @@ class Constrained(Method):
     def forward(self, features: Tensor) -> Tensor:
         if not self.training:
             return self.strict(features)
-        return self.layer.free(features) if self.free else self.layer(features)
+        if self.free or self.free_loss:
+            self.u = self.layer.free(features)
+        return self.u if self.free else self.layer(features)
+
+    def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:
+        """That of x, and a share of it for u."""
+        loss = fit(x, target)
+        return torch.lerp(loss, fit(self.u, target), self.free_loss) if self.training and self.free_loss else loss
 
     def epoch_begins(self, epoch: int) -> None:
         self.free = epoch <= self.free_epochs

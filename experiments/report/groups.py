@@ -18,6 +18,7 @@ _NAMED = (
     "box_delay",
     "generators",
     "free_epochs",
+    "free_loss",
     "leak",
     "start",
     "learning_rate",
@@ -30,6 +31,7 @@ _PHRASE = {
     "box_delay": lambda v: "box from the start" if v == 0 else f"box after {v} epochs",
     "generators": lambda v: "cddlib's generators" if v == "cddlib" else "",
     "free_epochs": lambda v: "set from the start" if v == 0 else f"free for {v} epochs",
+    "free_loss": lambda v: f"{v:.0%} of the loss on the free point" if v else "",
     "leak": lambda v: "" if v is None else f"leak {v:g}" if v else "the derivative alone",
     "start": lambda v: f"{v} start",
     "learning_rate": lambda v: f"rate {v:g}",
@@ -42,6 +44,7 @@ _ONLY = {  # no other method has them
     "box_delay": "paper",
     "generators": "paper",
     "free_epochs": "constrained",
+    "free_loss": "constrained",
     "leak": "constrained",
     "penalty_weight": "penalty",
 }
