@@ -195,7 +195,7 @@ def section(groups: Sequence[Group]) -> Section:
     rows = ranked(groups)
     text = [WHY, "Settings of all rows: " + tables.settings_line(rows) + ".", MEASURES]
     made = Section("Constrained VAE (the paper's figures 1 and 5)", text, tables.vae(rows))
-    pictures = {textwrap.fill(group.label, 40): group.pictures for group in rows}
+    pictures = {textwrap.fill(group.label, 40): group.pictures for group in pictured(rows)}
     for key, side, name, caption in PICTURES_OF:
         found = {label: images[key] for label, images in pictures.items() if key in images}
         if found:
@@ -209,6 +209,19 @@ def section(groups: Sequence[Group]) -> Section:
         )
         made.figures.append(Figure("vae-convergence", caption, drawing))
     return made
+
+
+def pictured(groups: Sequence[Group]) -> list[Group]:
+    """Of each method the group with the best ELBO among those whose pictures were kept, in their order."""
+    best: dict[str, Group] = {}
+    for group in sorted((one for one in groups if one.pictures), key=_elbo):
+        best[group.method] = group
+    return [group for group in groups if best.get(group.method) is group]
+
+
+def _elbo(group: Group) -> float:
+    found = group.summary("test_elbo")
+    return float("-inf") if found is None else found.mean
 
 
 def demo() -> Iterator[Job]:
