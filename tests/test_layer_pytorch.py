@@ -166,6 +166,7 @@ def _train(rank: int, port: int) -> None:
     torch.distributed.all_gather(both, layer.module.linear.weight.detach())
     assert torch.equal(*both)
     assert bool(P.contains(layer(torch.randn(8, 4))).all())
+    torch.distributed.barrier()  # neither leaves while the other still talks to it
     torch.distributed.destroy_process_group()
 
 
@@ -192,6 +193,7 @@ def _train_sharded(rank: int, port: int) -> None:
             x.square().sum().backward()
             optimiser.step()
     assert sharded[2].linear.weight.to_local().numel() < alone[2].linear.weight.numel()
+    torch.distributed.barrier()  # neither leaves while the other still talks to it
     torch.distributed.destroy_process_group()
 
 
