@@ -82,7 +82,7 @@ def floors() -> str:
         f"The floor, `nn.Linear` alone, takes {first:.0f} µs on the cone and {second:.0f} µs on the box, so a few "
         "short operations are a large ratio there; the dual steps that `auto` takes to learn well are most of it (the "
         "shrink alone, and ten of them, have rows of their own). "
-        "HardNet-Aff costs less, and its points are outside: on the box it breaks a row by "
+        "HardNet-Aff costs less in training, and its points are outside: on the box it breaks a row by "
         f"{worst:.2g}. Compiled graphs call the kernel of eager calls, exported ones hold the tensor operations."
     )
 
@@ -142,7 +142,7 @@ def summary() -> str:
         "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
         "interleaved runs on two cores of a shared machine: read the ratios.",
         conversion(),
-        "A gain below 1 means that another engine is faster: on sets of two or three milliseconds, where splitting and "
+        "A gain below 1 means that another engine is faster: on sets of a millisecond or two, where splitting and "
         "verifying cost more than converting. cddlib's floats were wrong or gave up on some rows; such answers do not "
         "count as best.",
         layer(SHORT + PEERS),

@@ -138,6 +138,12 @@ def test_reach_is_what_a_way_gets_of_objectives_whose_optima_are_vertices() -> N
     assert rh.MapInto(P).blocks()[0].approach[0].steps == 40
 
 
+def test_a_set_of_one_point_has_nothing_to_reach() -> None:
+    n = choice.SMALL + 1  # smaller sets take their vertices
+    P = rh.Polyhedron(np.ones((2, n)) * [[1.0], [-1.0]], [2.0 * n, 0.0], A_eq=np.eye(n), b_eq=np.ones(n))
+    assert (rh.Constrained(4, P)(torch.randn(8, 4)) == 1).all()
+
+
 def test_where_no_dual_steps_reach_as_far_the_cheapest_near_ones_are_taken() -> None:
     said = rh.MapInto(thin()).describe()
     assert "10 round dual steps 1.01, 4%, 0.936" in said

@@ -52,20 +52,24 @@ class Constrained(Method):
             self._start_with_features_as_u()
         self.free_epochs, self.free_loss = settings.free_epochs, settings.free_loss
         self.free = False
+        self.u: Tensor | None = None  # of the last batch in training, where the loss judges it
         self.strict = rh.Constrained(in_features, P, batch_norm=normalised, strict=True)
         self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
 
     def forward(self, features: Tensor) -> Tensor:
         if not self.training:
             return self.strict(features)
-        if self.free or self.free_loss:
-            self.u = self.layer.free(features)
-        return self.u if self.free else self.layer(features)
+        if self.free:
+            return self.layer.free(features)
+        self.u = self.layer.free(features) if self.free_loss else None
+        return self.layer(features)
 
     def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:
         """That of x, and a share of it for u."""
         loss = fit(x, target)
-        return torch.lerp(loss, fit(self.u, target), self.free_loss) if self.training and self.free_loss else loss
+        if not self.training or self.u is None:
+            return loss
+        return torch.lerp(loss, fit(self.u, target), self.free_loss)
 
     def epoch_begins(self, epoch: int) -> None:
         self.free = epoch <= self.free_epochs

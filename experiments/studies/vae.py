@@ -229,7 +229,7 @@ def demo() -> Iterator[Job]:
     for method in ("unconstrained", "ttp", "paper", "constrained"):
         small = VaeSettings(
             method=method, dataset="mnist-small", epochs=12, learning_rate=1e-3, schedule="cosine",
-            box_delay=6 if method == "paper" else 0, free_epochs=9,
+            box_delay=6 if method == "paper" else 0, free_loss=0.5,
         )  # fmt: skip
         yield job("vae", small, 15)
 

@@ -120,7 +120,8 @@ class Trial:
         """
         aim = self.free - self.base
         values = [float(((into(self.base + r * aim) - self.base) * aim).sum()) for r in DISTANCES]
-        return max(values) / float(((self.points - self.base) * aim).sum())
+        best = float(((self.points - self.base) * aim).sum())
+        return max(values) / best if best else 1.0  # a set of one point has nothing to reach
 
 
 def _count(P: Polyhedron) -> int:
