@@ -170,7 +170,7 @@ TILES = rh.checkerboard((4, 4), tiles=(2, 2))
 
 @pytest.mark.parametrize("which", ["both", "lower", "upper"])
 def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric(which, monkeypatch):
-    monkeypatch.setattr(rh.MapInto, "_followed", None)  # what comes to the rescue of a wrong bound would hide it
+    monkeypatch.setattr(rh.MapInto, "followed", None)  # what comes to the rescue of a wrong bound would hide it
     torch.manual_seed(0)
     layer = rh.Constrained(3, TILES & rh.box(-1, 1), method="shrink")
     assert layer.map.blocks()[0].mirrored
@@ -188,7 +188,7 @@ def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric
 
 
 def test_the_shrink_takes_the_right_hand_sides_of_the_sample(monkeypatch):
-    monkeypatch.setattr(rh.MapInto, "_followed", None)
+    monkeypatch.setattr(rh.MapInto, "followed", None)
     P = rh.Polyhedron([[1.0, 2.0, 0.0], [0.0, -1.0, 1.0], [-1.0, 0.0, -1.0]], 1.0)
     b = 0.1 + torch.rand(64, 3)
     x = rh.Constrained(3, P, method="shrink", base=np.zeros(3))(10 * torch.randn(64, 3), b=b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,28 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.errors import EmptySetError, RayhullError
+from rayhull.errors import EmptySetError
 from rayhull.maps.coefficients import NonNegative, Weights
 from rayhull.maps.leak import block_of_each, damped, leaking
 from rayhull.maps.shrink import finite, overflow_cut
 from rayhull.nn import sample_tail, tail
-from rayhull.nn.base_point import base_of_each, coordinates_at, seen_from_inside
-from rayhull.nn.blocks import BlockMap, Blocks, Blockwise, ToEventOrder
-from rayhull.nn.choice import choose, is_large, warn_if_poor
+from rayhull.nn.base_point import base_of_each
+from rayhull.nn.blocks import BlockMap, Blocks, ToEventOrder
+from rayhull.nn.choice import choose
 from rayhull.nn.closing import How, NoSlackError
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Options
-from rayhull.nn.following import HIDDEN, STEPS, Following, Kind, base_rule_or_none
+from rayhull.nn.following import STEPS
 from rayhull.nn.leaking import leaks_in_one_call, past
-from rayhull.nn.trial import WIDE, Figures, Trial
+from rayhull.nn.varying import Ranges, Varying
 from rayhull.projection.sides import Sides
 
 if TYPE_CHECKING:
-    from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.polyhedron import Polyhedron
 
 
-class MapInto(Blockwise):
+class MapInto(Varying):
     r"""Coefficients that something else predicts → a point of the set: the layer without a Linear of its own.
 
     .. math:: x = x_0 + \mathrm{shrink}(L \gamma + R f(\beta))
@@ -74,9 +73,7 @@ class MapInto(Blockwise):
         True
     """
 
-    coefficients: int
     side_widths: dict[str, int]  # of a flat side of the sample
-    following: Following | None
     packed: tail.Packed | None
     block: Tensor  # of each coordinate
     blocks_are_independent = True  # a factor of its own for each block, as the compiled tail has it
@@ -94,7 +91,7 @@ class MapInto(Blockwise):
         approach: int | None = None,
         base: Any = None,
         scale: float = 1.0,
-        varies: Mapping[str, tuple[Any, Any]] | None = None,
+        varies: Ranges | None = None,
         infeasible: str = "raise",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -102,13 +99,9 @@ class MapInto(Blockwise):
         _need_set(P)
         factory = Factory(device, dtype)
         super().__init__(factory)
-        self.polyhedron, self.smooth, self.shrinking = P, smooth, True
-        self.varies, self.infeasible = varies, infeasible
-        no_more = not len(P.equality_rows) and not np.isfinite([P.lower_bounds, P.upper_bounds]).any()
-        self.has_two_rows = no_more and len(P.inequalities) <= 2  # and nothing else: a graph may take them as inputs
-        self.steps_of_sample = approach if approach is not None else 0 if method == "shrink" else STEPS
-        self.rule = None if varies is None else base_rule_or_none(P, varies)
-        self.following, self._scale = None, scale
+        self.smooth, self.shrinking = smooth, True
+        steps = approach if approach is not None else 0 if method == "shrink" else STEPS
+        self.vary(P, varies, infeasible, steps, scale)
         self._why = "its sides come with the sample" if varies is not None and method == "auto" else ""
         method = "shrink" if self._why else method
         chosen = Options(method, nonnegative, weights, max_generators, approach, scale, None, factory)
@@ -131,22 +124,12 @@ class MapInto(Blockwise):
             self.strict = True
         if varies is not None or self.needs_no_solver(("A", "b")):
             self.follow()  # now, so that a program that is compiled or exported finds it
-        self.figures = None if self.rule is None or not self._why or is_large(P) else self._judged(self.rule)
+        if self._why:
+            self.judge()
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         chosen = choose(block, options)
         return replace(chosen, reason=self._why) if self._why else chosen
-
-    @torch.no_grad()
-    def _judged(self, rule: BaseRule) -> Figures:
-        """How the steps of the sample do over the ranges of what varies; a warning where they do badly."""
-        P, steps, how, kind = self.polyhedron, self.steps_of_sample, How(torch.float64), Kind(True, False, False)
-        diagonal = coordinates_at(P, seen_from_inside(P, scale=self._scale), self._scale, diagonal=True)
-        trial = Trial.of_samples(P, rule, diagonal)
-        wide = Following(P, rule, self.infeasible, steps, self._scale, WIDE)
-        figures = trial.judge(lambda x: wide(x, trial.sides, how, kind))
-        warn_if_poor(figures, f"a shrink after {steps} dual steps", f"Give more of them (approach={2 * steps or 10})")
-        return figures
 
     @property
     def strict(self) -> bool:
@@ -223,9 +206,9 @@ class MapInto(Blockwise):
         if not leak:
             return run(c)
         if not sides.given and leaks_in_one_call(c, leak):
-            return past(run(c), self._free_point(c, sides), leak, self.polyhedron.shape, self.block)
+            return past(run(c), self.free_point(c, sides), leak, self.polyhedron.shape, self.block)
         stated = Sides(**{name: getattr(sides, name).detach() for name in sides.given})
-        return leaking(run(damped(c, leak)), self._free_point(c, stated), leak, self.polyhedron.shape, self.block)
+        return leaking(run(damped(c, leak)), self.free_point(c, stated), leak, self.polyhedron.shape, self.block)
 
     def _mapped(self, c: Tensor, origin: Sequence[Tensor], sides: Sides) -> Tensor:
         how = How(c.dtype, self.shrinking, self.smooth)
@@ -233,69 +216,18 @@ class MapInto(Blockwise):
             self.parts.check(c.dtype)
             c = finite(overflow_cut(c, origin) if origin else c)
         if sides.given and not self.keeps_base(sides.given):
-            return self._followed(c, sides, how)
+            return self.followed(c, sides, how)
         try:
             points = self._points(c, sides, how)
         except (NoSlackError, EmptySetError) as error:
             if isinstance(error, EmptySetError) and self.infeasible == "raise":
                 raise
-            return self._followed(c, sides, how)
+            return self.followed(c, sides, how)
         return self.to_event_order(points[0] if len(points) == 1 else torch.cat(points, -1))
 
     def _points(self, c: Tensor, sides: Sides, how: How) -> list[Tensor]:
         """The points of each kind of block, (\\*, count · size)."""
         return [part(own, sides, how) for part, own in self.parts.split(c)]
-
-    def keeps_base(self, sides: Sequence[str]) -> bool:
-        """Whether the blocks follow these sides from the base point of the set as it was stated."""
-        return not self.strict and self.varies is None and self.parts.follow(sides)
-
-    def follow(self) -> Following:
-        """What follows the sides of a sample; made once."""
-        if self.following is None:
-            if torch.compiler.is_compiling():  # a graph cannot make it
-                raise RayhullError(HIDDEN)
-            self.following = Following(
-                self.polyhedron, self.rule, self.infeasible, self.steps_of_sample, self._scale, self.factory
-            )
-            self.following.widen(self.strict)
-        return self.following
-
-    def needs_no_solver(self, sides: Sequence[str]) -> bool:
-        """Whether a graph can take these sides: the base point stays, or follows an affine rule, or none is needed."""
-        has_rows = bool({"A", "A_eq"} & set(sides))
-        two_rows = self.has_two_rows and "A" in sides and set(sides) <= {"A", "b"}
-        return self.keeps_base(sides) or two_rows or (self.rule is not None and not has_rows)
-
-    def _followed(self, c: Tensor, sides: Sides, how: How) -> Tensor:
-        """Points of sets that follow the sample, block by block no longer."""
-        if self.coefficients != self.polyhedron.dim:
-            raise ValueError(
-                f"{', '.join(sides.given)} of the sample need a way in with one coefficient for each coordinate, and "
-                f"this is {self.extra_repr()}: use method='shrink' or 'projection'."
-            )
-        return self.follow().points(self.to_event_order(self.parts.free(c)), sides, how, self._kind)
-
-    def point_of(self, c: Tensor, **sides: Tensor | None) -> Tensor:
-        """The point whose coefficients are c, with nothing imposed; seen from the sample's own base point where the
-        sides, given as to ``forward``, ask for one: :meth:`Blockwise.point_of`."""
-        own = Sides(**sides)
-        return self._free_point(c, own.checked(self.polyhedron) if own.given else own)
-
-    def _free_point(self, c: Tensor, sides: Sides) -> Tensor:
-        wide = finite(c) if self.strict else c
-        if not sides.given or self.keeps_base(sides.given):
-            return super().point_of(wide).to(c.dtype)
-        self._need_identity()
-        return self.follow().free_points(self.to_event_order(self.parts.free(wide)), sides, self._kind).to(c.dtype)
-
-    def has_free_point(self, sides: Sequence[str]) -> bool:
-        """Whether ``point_of`` has an answer for these sides without a phase 1 of its own."""
-        return self.keeps_inside and (not sides or self.parts.are_points or self.needs_no_solver(sides))
-
-    @property
-    def _kind(self) -> Kind:
-        return Kind(self.parts.are_points, self.parts.are_nearest, self.strict)
 
     def meaning_of(self, c: Tensor, origin: Sequence[Tensor] = ()) -> Tensor:
         """What c stands for with nothing imposed, flat, in the order of the event. Shape: (n, k) → (n, d)"""
@@ -330,21 +262,12 @@ class MapInto(Blockwise):
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.parts]
         if self.varies is not None:
-            where = "a phase 1 for each call" if self.rule is None else f"an affine rule (slack >= {self._least():.2g})"
-            names = ", ".join(self.varies)
-            steps = f"{self.steps_of_sample} dual steps, then " if self.steps_of_sample else ""
-            figures = "" if self.figures is None else f"; error over the nearest point's, way left: {self.figures}"
-            lines.append(f"  {names} of the sample: {steps}a shrink, from base points by {where}{figures}")
+            lines.append(f"  {self.describe_sides(self.varies)}")
         if not self.shrinking and any(part.closing.shrinks for part in self.parts):
             lines.append("  shrinking is off: only the rows met by rays and the equalities hold")
         elif self.strict:
             lines.append("  strict: every inequality and bound holds in rational arithmetic")
         return "\n".join(lines)
-
-    def _least(self) -> float:
-        """The least slack that the base rule keeps over its whole range, rows that never move left out."""
-        slack = np.zeros(0) if self.rule is None else self.rule.slack
-        return float(slack[slack > 0].min(initial=np.inf))
 
     def extra_repr(self) -> str:
         methods = ", ".join(dict.fromkeys(part.method for part in self.parts))
