@@ -128,3 +128,21 @@ def test_a_change_in_place_between_forward_and_backward_is_seen() -> None:
     h += 1  # what is active was read from these numbers
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.square().sum().backward()
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (5, 3), (2, 2, 3)])
+def test_points_and_sides_are_read_and_never_handed_back(shape):
+    """Also where they are flat already and nothing has to be copied; without gradients a leaf is a plain tensor."""
+    P = rh.Polyhedron([[1.0, 1.0, 1.0]], [1.0])
+    x = torch.nn.Parameter(torch.full(shape, -1.0, dtype=torch.float64))  # inside: its own nearest point
+    b = torch.ones((1,) * (len(shape) - 1) + (1,), dtype=torch.float64)
+    with torch.no_grad():
+        z = rh.project(P, x, b=b)
+    assert type(z) is torch.Tensor
+    assert not z.requires_grad
+    assert torch.equal(z, x)
+    z.add_(1.0)
+    assert bool((x == -1.0).all())
+    assert bool((b == 1.0).all())
+    rh.project(P, x, b=b).sum().backward()
+    assert x.grad.shape == x.shape

@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     Mutant(
         "projection/plan.py",
-        "        return b / self.norms[: b.shape[1]]",
+        "        return b / self.norms_of_inequalities",
         "        return b",
         ("test_projection_sides.py::test_sample_wise_sides_give_what_each_set_alone_gives",),
         "sample-wise b is not divided by the rows' lengths",

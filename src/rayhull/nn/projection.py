@@ -103,7 +103,8 @@ class Projection(OfSet):
         z, done = self.projector(u, guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
             self._last = [solution.multipliers for solution in done.solutions]
-        z = past(z, x, share, self.polyhedron.shape, self.block) if alone else self._leaking(z, x, share)
+        if share:
+            z = past(z, x, share, self.polyhedron.shape, self.block) if alone else self._leaking(z, x, share)
         return (z, self.projector.info(done, x)) if return_info else z
 
     def _leaking(self, z: Tensor, x: Tensor, share: float) -> Tensor:

@@ -144,27 +144,29 @@ class Block:
         """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
         if sides.b is None and sides.b_eq is None:
             return otherwise
-        own, m = self.on(otherwise.device), self.form.m
-        parts = []
-        for value, rows, to_unit, stated in (
-            (sides.b, own.inequalities, own.scaled, otherwise[:, :m]),
-            (sides.b_eq, own.equalities, own.combined, otherwise[:, m:]),
-        ):
-            if value is None:
-                parts.append(stated.expand(n * self.count, -1))
-            elif stated.shape[1]:
-                parts.append(to_unit(self._rows_of(value, rows, n)))
+        own = self.on(otherwise.device)
+        inequalities, equalities = own.stated if otherwise is own.c else own.split(otherwise)
+        parts = [
+            stated.expand(n * self.count, -1) if value is None else to_unit(self._rows_of(value, rows, n))
+            for value, rows, to_unit, stated in (
+                (sides.b, own.inequalities, own.scaled, inequalities),
+                (sides.b_eq, own.equalities, own.combined, equalities),
+            )
+            if stated.shape[1]
+        ]
         return torch.cat(parts, 1) if parts else otherwise
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows) in float64."""
-        picked = value if len(rows) == value.shape[1] and self.count == 1 else value.index_select(1, rows)
-        return picked.expand(n, -1).reshape(n * self.count, -1).to(torch.float64)
+        picked = value if self.count == 1 and len(rows) == value.shape[1] else value.index_select(1, rows)
+        if self.count > 1 or len(picked) != n:  # a single sample is spared what it does not need: each costs 2 µs
+            picked = picked.expand(n, -1).reshape(n * self.count, -1)
+        return picked if picked.dtype == torch.float64 else picked.double()
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
         own, m, n = self.on(w.device), self.form.m, len(w) // self.count
-        inequalities, equalities = w[:, :m] / own.norms[:m], own.combined_back(w[:, m:])
+        inequalities, equalities = w[:, :m] / own.norms_of_inequalities, own.combined_back(w[:, m:])
         return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
 
     def __getstate__(self) -> dict[str, object]:
@@ -183,24 +185,31 @@ class Constants:
         self.inequalities, self.equalities = (
             torch.as_tensor(v.ravel(), device=device) for v in (block.inequalities, block.equalities)
         )
+        self.m = form.m
+        self.stated = self.split(self.c)
         self.norms = torch.as_tensor(form.norms, device=device)
+        self.norms_of_inequalities, self.norms_of_equalities = self.norms[: self.m], self.norms[self.m :]
         self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
+
+    def split(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of inequalities and of equalities. Shape: (N, M) → (N, m), (N, k)."""
+        return c[:, : self.m], c[:, self.m :]
 
     def scaled(self, b: Tensor) -> Tensor:
         """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""
-        return b / self.norms[: b.shape[1]]
+        return b / self.norms_of_inequalities
 
     def combined(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
         if self.combination is not None:
             return b_eq @ self.combination.mT
-        return b_eq / self.norms[len(self.norms) - b_eq.shape[1] :]
+        return b_eq / self.norms_of_equalities
 
     def combined_back(self, w: Tensor) -> Tensor:
         """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""
         if self.combination is not None:
             return w @ self.combination
-        return w / self.norms[len(self.norms) - w.shape[1] :]
+        return w / self.norms_of_equalities
 
 
 Plan = tuple[Block, ...]

@@ -63,7 +63,7 @@ class Projector:
             guess = None  # other samples than last time
         if not followed:
             done = solve(blocks, flat, given, self.infeasible, guess)
-            return done.z.reshape(x.shape), done
+            return done.z if flat is x else done.z.reshape(x.shape), done
         found: list[Projected] = []
 
         def run(points: Tensor, stated: Sides) -> Projected:

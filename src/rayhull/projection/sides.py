@@ -114,7 +114,7 @@ def flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {shape}.")
     if not x.is_floating_point():
         raise TypeError(f"points must be floating-point numbers, got {x.dtype}: call x.float() first.")
-    flat = x.reshape(math.prod(batch), math.prod(event))
+    flat = x if len(batch) == len(event) == 1 else x.reshape(math.prod(batch), math.prod(event))
     if _looks_infinite(flat):
         bad = (~flat.isfinite()).any(1).nonzero()[:, 0].tolist()
         if bad:
@@ -134,7 +134,8 @@ def flat_sides(P: Polyhedron, values: dict[str, Any], batch: tuple[int, ...], li
 def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:
     event = event_shape(P, name, len(P.inequalities), len(P.equalities))
     side = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=float))
-    side = side.to(like.device)
+    if side.device != like.device:
+        side = side.to(like.device)
     if side.ndim < len(event):
         side = side.expand(event)
     lead = tuple(side.shape[: side.ndim - len(event)])
@@ -148,6 +149,8 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
         if bool(bad.any()):
             raise ValueError(f"{name} must hold numbers, got NaN or infinity.")
     flat = event if _dimensions(name) == 2 else (math.prod(event),)
+    if lead == (1,) and event == flat:
+        return side
     if all(size == 1 for size in lead):
         return side.reshape(1, *flat)
     return side.expand(*batch, *event).reshape(math.prod(batch), *flat)
@@ -155,7 +158,7 @@ def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], lik
 
 def _looks_infinite(values: Tensor) -> bool:
     """One cheap pass over the values; a careful look is needed only if their sum is not finite."""
-    return not math.isfinite(values.detach().sum().item())
+    return not math.isfinite((values.detach() if values.requires_grad else values).sum().item())
 
 
 def _broadcasts(lead: tuple[int, ...], batch: tuple[int, ...]) -> bool:
@@ -164,7 +167,9 @@ def _broadcasts(lead: tuple[int, ...], batch: tuple[int, ...]) -> bool:
 
 def has_derivatives(x: Tensor, sides: Sides) -> bool:
     """Whether autograd follows one of them, backwards or forwards."""
-    if x.requires_grad or (sides is not NONE and any(v is not None and v.requires_grad for v in sides)):
+    if torch.is_grad_enabled() and (
+        x.requires_grad or (sides is not NONE and any(v is not None and v.requires_grad for v in sides))
+    ):
         return True
     if forward_ad._current_level < 0:  # no forward derivative is under way
         return False

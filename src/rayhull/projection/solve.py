@@ -62,7 +62,8 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
             solution.z = None  # not needed any more
         done.problems.append(problem)
         done.solutions.append(solution)
-    done.z = done.z.to(x.dtype)
+    if points is not x:
+        done.z = done.z.to(x.dtype)
     return done
 
 
