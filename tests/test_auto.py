@@ -244,9 +244,9 @@ def test_dual_steps_that_do_badly_are_warned_of_with_their_figures() -> None:
 
 def test_sides_of_the_sample_that_are_followed_badly_are_warned_of() -> None:
     P, varies = curve_in_a_box(), {"upper": (1.0, 2.0)}
-    with pytest.warns(UserWarning, match=r"40 dual steps leaves 1.72 times .* 64% of the way .* \(approach=80\)"):
+    with pytest.warns(UserWarning, match=r"40 dual steps leaves 1.8 times .* 66% of the way .* \(approach=80\)"):
         into = rh.MapInto(P, varies=varies)
-    assert "way left: 1.72, 64%" in into.describe()
+    assert "way left: 1.80, 66%" in into.describe()
     nearest = rh.MapInto(P, method="projection", varies=varies)
     upper = torch.linspace(1, 2, 8)[:, None].expand(8, 30)
     assert bool(P.contains(nearest(10 * torch.randn(8, 30), upper=upper), upper=upper).all())

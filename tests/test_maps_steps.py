@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
+from rayhull.maps import sample_rows
 from rayhull.maps.approach import LONGER, MOST, approach, clamped, clipped_shift, step_size
 from rayhull.maps.coefficients import DENSE, round_coordinates
 from rayhull.maps.order import as_tensors, between, between_inverse, chain, into_grid_order, into_order, levels, share
@@ -100,6 +101,18 @@ def test_rows_of_the_sample_take_steps_that_end_at_the_nearest_point(m: int, d: 
     for i in range(5):
         P = rh.Polyhedron((rows[i] if own else rows)[1:].numpy(), 0.3)
         assert torch.allclose(z[i], rh.project(P, 3 * x[i]), atol=1e-6)
+
+
+def test_steps_of_the_sample_come_nearer_than_full_momentum_does() -> None:
+    most = sample_rows.MOST
+    assert 2 * (1 + most) / (1 + 2 * most) > sample_rows.LONGER
+    rng = np.random.default_rng(17)
+    A, b = unit_rows(rng.standard_normal((50, 50)), np.full(50, 3.0))
+    x = torch.as_tensor(2 * rng.standard_normal((32, 50)))
+    nearest = rh.project(rh.Polyhedron(A, b), x)
+    plain = approach(x, *tensors(A, b), steps=40, step=step_size(A)) - nearest
+    capped = approach_rows(x, *tensors(A, np.tile(b, (32, 1))), steps=40) - nearest
+    assert float(capped.norm()) < 0.3 * float(plain.norm())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -25,6 +25,7 @@ from torch import Tensor
 from rayhull.maps.approach import momenta
 from rayhull.maps.shrink import as_single, gamma
 
+LONGER, MOST = 1.3, 0.8  # of dual steps: their length over the bound of 1 / ‖G‖₂², and the most momentum
 SQUARINGS = 3  # of the matrix whose largest eigenvalue is bounded
 GROWTH, FEASIBLE = 8.0, 1e-9  # of η in each step; excess below which a sample counts as inside, in units of R
 TO_BOUNDARY = 0.95  # the share of the way to the boundary that a step may take
@@ -64,12 +65,12 @@ def approach_rows(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor
     """w moved by accelerated dual steps towards {G w <= c}; right-hand sides may be infinite.
 
     ``step`` is :func:`step_of` the rows if None. Where G Gᵀ is no larger than G, a step is one product with it, not two
-    with G.
+    with G. Full momentum carries multipliers past their limits: it is capped (MOST), and steps are longer (LONGER).
 
     Examples:
         >>> import torch
         >>> from rayhull.maps.sample_rows import approach_rows
-        >>> approach_rows(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0]]), steps=1)
+        >>> approach_rows(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0]]), steps=40)
         tensor([[ 1.5000, -0.5000]])
     """
     if not steps or not rhs.shape[-1]:
@@ -84,7 +85,7 @@ def _by_gram(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -> 
     pull, scaled = step * (times(rows, w) - rhs), step.unsqueeze(-1) if rows.ndim == 3 else step
     turn = torch.eye(rows.shape[-2], dtype=w.dtype, device=w.device) - scaled * (rows @ rows.mT)
     last = ahead = torch.zeros_like(rhs)
-    for momentum in momenta(steps):
+    for momentum in momenta(steps, MOST):
         new = torch.relu(pull + combined(turn, ahead))
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return last
@@ -93,17 +94,20 @@ def _by_gram(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -> 
 def _by_points(w: Tensor, rows: Tensor, rhs: Tensor, steps: int, step: Tensor) -> Tensor:
     """λ after the steps, by the points w - Gᵀμ themselves."""
     last = ahead = torch.zeros_like(rhs)
-    for momentum in momenta(steps):
+    for momentum in momenta(steps, MOST):
         new = torch.relu(ahead + step * (times(rows, w - combined(rows, ahead)) - rhs))
         ahead, last = torch.lerp(last, new, 1 + momentum), new
     return last
 
 
 def step_of(rows: Tensor) -> Tensor:
-    """1 / L with L >= ‖G‖₂² (:func:`squared_norm_bound`): steps of this length converge. Shape: (1,) or (n, 1)"""
+    """LONGER / L with L >= ‖G‖₂² (:func:`squared_norm_bound`). Shape: (1,) or (n, 1)
+
+    Such steps with momentum MOST converge, since LONGER < 2 (1 + MOST) / (1 + 2 MOST): see :mod:`maps.approach`.
+    """
     if not rows.numel():
         return rows.new_ones(*rows.shape[:-2], 1)
-    return squared_norm_bound(rows).clamp_min(torch.finfo(rows.dtype).tiny).reciprocal()
+    return squared_norm_bound(rows).clamp_min(torch.finfo(rows.dtype).tiny).reciprocal() * LONGER
 
 
 def squared_norm_bound(rows: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.maps.approach import momenta
-from rayhull.maps.sample_rows import step_of
+from rayhull.maps.sample_rows import MOST, step_of
 from rayhull.maps.shrink import as_single, gamma, roundoff
 from rayhull.nn import tail
 from rayhull.nn.following import TINY
@@ -263,7 +263,7 @@ def _steps(following: Following, given: bool) -> Fields:
     unit = (made.units() @ torch.as_tensor(sets.exact["null"]).mT).numpy()[moves]
     length = float(step_of(torch.as_tensor(unit)))
     fields: Fields = {"steps": following.steps, "step_rows": len(unit), "length": length, "back": unit}
-    fields |= {"step_matrix": unit, "seen": np.ones(len(unit)), "momenta": np.array(momenta(following.steps))}
+    fields |= {"step_matrix": unit, "seen": np.ones(len(unit)), "momenta": np.array(momenta(following.steps, MOST))}
     fields |= {"step_index": places[moves], "step_units": 1 / made.lengths.numpy()[moves]}
     if len(unit) <= 2 * unit.shape[1]:
         return fields | {"step": "gram", "turn": np.eye(len(unit)) - length * (unit @ unit.T)}
