@@ -15,38 +15,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from rayhull.errors import BudgetExceededError, RayhullError
 from rayhull.nn.base_point import View, coordinates_at, seen_from_inside, unconstrained
 from rayhull.nn.closed_forms import order, shift, slopes
 from rayhull.nn.closing import ordinary
-from rayhull.nn.constants import Factory
 from rayhull.nn.costs import dual_steps, nearest_point
 from rayhull.nn.costs import shrink as shrink_cost
-from rayhull.nn.directions import (
-    Choice,
-    Clamp,
-    Direction,
-    DualSteps,
-    Free,
-    Options,
-    Round,
-    Step,
-    Way,
-)
+from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
-from rayhull.nn.projection import Projection
-from rayhull.nn.tail import is_plain
+from rayhull.nn.projection import NearestPoint
 from rayhull.nn.trial import WIDE, Figures, Trial, mapped
-from rayhull.projection.sides import Sides
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 USUAL_STEPS = 10  # of method="approach", where the user says nothing
 FIGURES = "error over the nearest point's, way left from afar, reach of those that are near, estimated µs a sample"
 FAR_ENOUGH = 1.0  # reach from which a way serves objectives as the nearest point does
@@ -106,52 +90,6 @@ def approach(
     direction = Round(place.matrix if round_metric else place.extents, place.view.equal, options.factory)
     step: Step = DualSteps(P, place.view, steps, options.factory, place.matrix if round_metric else None)
     return Choice("approach", reason, direction, place.view, (step,))
-
-
-class NearestPoint(Direction):
-    """The nearest point of the block to x0 + s c, in units of the set around the base point. NaN stays NaN.
-
-    Args:
-        base: x0 (n,).
-        units: s (n,).
-    """
-
-    identity_inside = True
-    follows = frozenset({"b", "b_eq", "lower", "upper"})
-    base: Tensor
-    units: Tensor
-
-    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
-        super().__init__(factory)
-        self.coefficients = P.dim
-        self.nearest = Projection(P)
-        self.reach = FAR * max(1.0, float(np.abs(base).max()))
-        self.constant("base", base, persistent=True)
-        self.constant("units", units, persistent=True)
-
-    def forward(self, c: Tensor, sides: Sides) -> Tensor:
-        free, given = self.free(c), {name: getattr(sides, name) for name in sides.given}
-        if is_plain(c) and bool((free.detach().abs() <= self.reach).all()):  # as it nearly always is
-            near: Tensor = self.nearest(free, **given)
-            return near
-        known = c.isfinite().all(-1, keepdim=True)
-        free = self.free(torch.where(known, c, torch.zeros_like(c)))
-        x: Tensor = self.nearest(free if given else self._in_reach(free), **given)
-        return torch.where(known, x, torch.full_like(x, torch.nan))
-
-    def _in_reach(self, x: Tensor) -> Tensor:
-        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
-
-        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
-        """
-        largest = x.abs().amax(-1, keepdim=True)
-        return torch.where(largest > self.reach, x / largest * self.reach, x)
-
-    def free(self, c: Tensor) -> Tensor:
-        return torch.addcmul(self.base, c, self.units)
-
-    def coefficients_of(self, y: Tensor) -> Tensor:
-        return (y - self.base) / self.units
 
 
 def projection(P: Polyhedron, options: Options, reason: str = "asked for", *, place: Place | None = None) -> Choice:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TOGETHER, ALONE = 15_000, 1_000  # multiply-adds in a microsecond: for many samples at once, and for one on its own
 OPERATION = 0.08  # a tensor operation, shared by the 64 samples
 OPERATIONS = 10  # of a step that the compiled tail does not serve
+ALONG = 8  # multiply-adds in the time of one entry of an order's rows: passes in both directions, a few operations each
 NEAREST, GUESSES, PIVOTS = 3.0, 20, 4  # of a nearest point: its call, gradient steps of the first guess, changes of it
 GUESS, COMPILED = 15 * OPERATION, 10_000  # a gradient step as tensor operations, or multiply-adds of a compiled one
 
@@ -57,9 +58,11 @@ def nearest_point(P: Polyhedron) -> float:
 
 
 def formula(P: Polyhedron, coefficients: int, method: str) -> float:
-    """A product with vertices or rays; orders and shifts go along the coordinates, or sort them."""
+    """A product with vertices or rays; orders go along their rows, shifts sort the coordinates."""
     if method in ("rays", "vertices"):
         return coefficients * P.dim / TOGETHER
+    if method == "order":
+        return ALONG * P.inequalities.matrix.nnz / TOGETHER
     return 8 * P.dim * math.log2(P.dim + 1) / TOGETHER
 
 

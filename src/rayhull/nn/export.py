@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn import tail
-from rayhull.nn.choice import NearestPoint
 from rayhull.nn.map_into import MapInto
+from rayhull.nn.projection import NearestPoint
 
 if TYPE_CHECKING:
     from rayhull.nn.constrained import Constrained

@@ -1,21 +1,28 @@
-"""The nearest point as a module, and as a last step that only evaluation takes."""
+"""The nearest point as a module, as the direction of a layer, and as a last step that only evaluation takes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.maps.leak import block_of_each, check_leak, damped, leaking
-from rayhull.nn.constants import OfSet
+from rayhull.nn.constants import Factory, OfSet
+from rayhull.nn.directions import Direction
 from rayhull.nn.leaking import leaks_in_one_call, past
 from rayhull.nn.nearest import nearest, packed, register
+from rayhull.nn.tail import is_plain
 from rayhull.nn.transforms import Transformed, in_transform
 from rayhull.projection.project import Projector
+from rayhull.projection.sides import Sides
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+
+FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
 
 class Projection(OfSet):
@@ -123,6 +130,52 @@ class Projection(OfSet):
         solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or "dual Newton"
         leak = f", leak={self.leak}" if self.leak else ""
         return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers}){leak}"
+
+
+class NearestPoint(Direction):
+    """The nearest point of the block to x0 + s c, in units of the set around the base point. NaN stays NaN.
+
+    Args:
+        base: x0 (n,).
+        units: s (n,).
+    """
+
+    identity_inside = True
+    follows = frozenset({"b", "b_eq", "lower", "upper"})
+    base: Tensor
+    units: Tensor
+
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = P.dim
+        self.nearest = Projection(P)
+        self.reach = FAR * max(1.0, float(np.abs(base).max()))
+        self.constant("base", base, persistent=True)
+        self.constant("units", units, persistent=True)
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        free, given = self.free(c), {name: getattr(sides, name) for name in sides.given}
+        if is_plain(c) and bool((free.detach().abs() <= self.reach).all()):  # as it nearly always is
+            near: Tensor = self.nearest(free, **given)
+            return near
+        known = c.isfinite().all(-1, keepdim=True)
+        free = self.free(torch.where(known, c, torch.zeros_like(c)))
+        x: Tensor = self.nearest(free if given else self._in_reach(free), **given)
+        return torch.where(known, x, torch.full_like(x, torch.nan))
+
+    def _in_reach(self, x: Tensor) -> Tensor:
+        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
+
+        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
+        """
+        largest = x.abs().amax(-1, keepdim=True)
+        return torch.where(largest > self.reach, x / largest * self.reach, x)
+
+    def free(self, c: Tensor) -> Tensor:
+        return torch.addcmul(self.base, c, self.units)
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return (y - self.base) / self.units
 
 
 class ProjectedInEval(nn.Module):
