@@ -54,7 +54,7 @@ class Past(torch.autograd.Function):
         x, free = ctx.saved_tensors
         size = x.shape[x.ndim - ctx.axes :].numel()
         own, points, seen = (v.reshape(-1, size) for v in (g.to(x.dtype), x, free))
-        if torch.is_grad_enabled():  # create_graph=True
+        if torch.is_grad_enabled() or not operators.available():  # create_graph=True, or no binary
             d = moved(points.detach(), seen.detach(), ctx.block)
             found = (1 - ctx.share) * own, ctx.share * not_outwards(own, d, ctx.block)
         else:
