@@ -78,3 +78,25 @@ def test_a_large_set_with_slack_between_its_bounds_needs_no_linear_program(monke
     point = centre(P).point
     assert not centre(P).implicit.any()
     assert (P.rows.rhs - P.rows.matrix @ point > 0.01).all()
+
+
+def few_dense_rows(limit: float) -> rh.Polyhedron:
+    rows = np.random.default_rng(0).standard_normal((100, 250)) / 15
+    return rh.Polyhedron(rows, np.full(100, limit))
+
+
+@pytest.mark.parametrize("limit", [1.0, -0.1])  # 0 is inside, or is not
+def test_few_dense_rows_have_the_base_point_that_sparse_steps_find(
+    limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = base_point(few_dense_rows(limit), 0.5)
+    monkeypatch.setattr(Filled, "of", lambda A: None)
+    monkeypatch.setattr(interior, "_at_hand", lambda P: None)
+    assert np.abs(found - base_point(few_dense_rows(limit), 0.5)).max() < 1e-6
+    assert bool(few_dense_rows(limit).contains(found))
+
+
+def test_a_large_unbounded_set_around_zero_needs_no_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interior, "deepest", lambda *given: pytest.fail("a linear program was solved"))
+    P = few_dense_rows(1.0)
+    assert (P.rows.rhs - P.rows.matrix @ base_point(P) > 0.01).all()

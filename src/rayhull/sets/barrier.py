@@ -4,6 +4,7 @@ r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense
 
 A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
 many and mostly filled are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
+Filled rows that are few beside the coordinates, and nothing else, are seen in their own span: x is p beyond it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rayhull.exact.numbers import Array
 STEPS = 50
 CLOSE = 1e-10  # Newton decrement at which the steps end
 LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
+FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
 
 def newton(
@@ -35,6 +37,10 @@ def newton(
         array([2., 0.])
     """
     filled = Filled.of(A)
+    if filled is not None and ridge > 0 and not E.shape[0] and len(filled.rows) == len(b) <= FEW * A.shape[1]:
+        inside = _in_span(filled.dense, b, x, ridge, np.broadcast_to(towards, x.shape))
+        if (b - A @ inside > 0).all():
+            return inside
     for _ in range(STEPS):
         inverse = 1 / (b - A @ x)
         pull = ridge * (x - towards)
@@ -48,6 +54,14 @@ def newton(
         if -float(rates.sum() + pull @ step) < CLOSE:
             break
     return np.asarray(x)
+
+
+def _in_span(rows: Array, b: Array, x: Array, ridge: float, towards: Array) -> Array:
+    """The minimiser for few rows A = L Qᵀ without equalities: x = p + Q (z - Qᵀp), z the minimiser for the rows L."""
+    basis, upper = np.linalg.qr(rows.T)  # (n, m), (m, m)
+    near, none = basis.T @ towards, sp.csr_array((0, len(b)))
+    z = newton(sp.csr_array(upper.T), b, none, np.zeros(0), basis.T @ x, ridge, near)
+    return np.asarray(towards + basis @ (z - near))
 
 
 @dataclass(frozen=True, eq=False)
