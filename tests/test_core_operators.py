@@ -80,6 +80,22 @@ def test_the_active_set_operator_finds_nearest_points(effort, bound, store, coun
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("bound", [0.6, float("inf")])
+@pytest.mark.parametrize("multiplied", [True, False])
+def test_a_sample_is_solved_to_the_last_bit_as_if_it_were_alone(effort, bound, multiplied):
+    """Rows with which the factor of the sample before began are not factored again."""
+    G, y = torch.nn.functional.normalize(random(0, 19, 14), dim=1), random(1, 40, 14)
+    c = (G @ (0.1 * random(2, 14)))[None] + 0.05 * (torch.arange(19) < 12)
+    rows = dense_rows(G) if multiplied else dense_rows(G)._replace(products=G.new_zeros(0, 0))
+    together = solve(rows, 12, sides(c, 14, bound), y, EFFORTS[effort])
+    alone = [solve(rows, 12, sides(c, 14, bound), y[n : n + 1], EFFORTS[effort]) for n in range(40)]
+    for found, each in zip(together, zip(*alone, strict=True), strict=True):
+        assert torch.equal(found, torch.cat(each))
+    assert (together[3] == 0).all()
+    assert_nearest(G.expand(40, -1, -1), 12, sides(c, 14, bound), y, *together[:2])
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
 def test_a_wrong_guess_of_the_active_rows_is_corrected(effort):
     """Every row is said to hold the point: those that would have to pull are dropped."""
     G, y = random(0, 2, 3), 0.2 * random(1, 40, 3)

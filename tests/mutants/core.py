@@ -237,6 +237,27 @@ MUTANTS = [
         "a row that leaves the factor stays in its list",
     ),
     Mutant(
+        "core/source/projection/cholesky.cpp",
+        "  factored_ = nullptr;\n",
+        "",
+        ("test_core_operators.py::test_a_sample_is_solved_to_the_last_bit_as_if_it_were_alone",),
+        "a factor that the exact method changed is kept for the next sample",
+    ),
+    Mutant(
+        "core/source/projection/cholesky.cpp",
+        "again ? same - same % 2 : 0",
+        "again ? same : 0",
+        ("test_core_operators.py::test_a_sample_is_solved_to_the_last_bit_as_if_it_were_alone",),
+        "what a sample is rounded to depends on the sample before it",
+    ),
+    Mutant(
+        "core/source/projection/cholesky.cpp",
+        "rows.is_dense() && factored_ == rows.data;",
+        "rows.is_dense() && factored_ != nullptr;",
+        ("test_core_operators.py::test_every_sample_may_have_rows_of_its_own",),
+        "the factor of another sample's rows is kept",
+    ),
+    Mutant(
         "core/source/layer/place.hpp",
         "return max(gauge.value + size * number[0], size / number[2]);",
         "return max(gauge.value, size / number[2]);",

@@ -17,17 +17,22 @@ Cholesky::Cholesky(int64_t count, int64_t d)
 
 int64_t Cholesky::factor(const Rows& rows, const bool* active, const int8_t* state) {
   if (L_ == nullptr) L_.reset(new double[order_ * order_]);
-  choose(rows, active, state);
-  gram(rows, state);
-  return factorise();
+  const int64_t from = kept(rows, state, choose(rows, active, state));
+  gram(rows, state, from);
+  return factorise(from);
 }
 
-// The active rows in order, and where the envelope of each begins: at the first that shares a free coordinate.
-void Cholesky::choose(const Rows& rows, const bool* active, const int8_t* state) {
+// The active rows in order, and where the envelope of each begins: at the first that shares a free coordinate. Returns
+// with how many rows of the last factor it begins.
+int64_t Cholesky::choose(const Rows& rows, const bool* active, const int8_t* state) {
+  const int64_t before = k_;
+  int64_t same = 0;
   k_ = 0;
   std::fill(touched_.begin(), touched_.end(), rows.count);  // the first chosen row that has this coordinate
-  for (int64_t i = 0; i < rows.count; i++) {
+  for (int64_t n = 0; n < rows.count; n++) {
+    const int64_t i = rows.is_dense() ? rows.count - 1 - n : n;
     if (!active[i]) continue;
+    if (same == k_ && k_ < before && chosen_[k_] == i) same++;
     chosen_[k_] = i;
     first_[k_] = rows.is_dense() ? 0 : k_;
     for (int64_t e = rows.is_dense() ? 0 : rows.begin[i]; !rows.is_dense() && e < rows.begin[i + 1]; e++) {
@@ -38,15 +43,24 @@ void Cholesky::choose(const Rows& rows, const bool* active, const int8_t* state)
     }
     k_++;
   }
+  return same;
 }
 
-void Cholesky::gram(const Rows& rows, const int8_t* state) {
+// How many of the `same` rows are factored already: dense ones, with every coordinate free then and now. An even number,
+// since rows are factored in twos: each has the bits that a whole factorisation would give it.
+int64_t Cholesky::kept(const Rows& rows, const int8_t* state, int64_t same) {
   const bool all_free = std::all_of(state, state + d_, [](int8_t s) { return s == 0; });
-  if (rows.products != nullptr && all_free) {
-    for (int64_t a = 0; a < k_; a++)
+  const bool again = all_free && rows.is_dense() && factored_ == rows.data;
+  factored_ = all_free ? rows.data : nullptr;
+  return again ? same - same % 2 : 0;
+}
+
+void Cholesky::gram(const Rows& rows, const int8_t* state, int64_t from) {
+  if (rows.products != nullptr && factored_ != nullptr) {
+    for (int64_t a = from; a < k_; a++)
       for (int64_t b = first_[a]; b <= a; b++) at(a, b) = rows.products[chosen_[a] * rows.count + chosen_[b]];
   } else if (rows.is_dense()) {
-    gram_dense(rows, state);
+    gram_dense(rows, state, from);
   } else {
     gram_sparse(rows, state);
   }
@@ -64,7 +78,7 @@ void Cholesky::gram_sparse(const Rows& rows, const int8_t* state) {
 }
 
 // Free columns are gathered once, then come 3 x 3 tiles, which thirds the loads.
-void Cholesky::gram_dense(const Rows& rows, const int8_t* state) {
+void Cholesky::gram_dense(const Rows& rows, const int8_t* state, int64_t from) {
   gathered_.resize(order_ * d_);
   int64_t width = 0;
   for (int64_t a = 0; a < k_; a++) {
@@ -73,8 +87,8 @@ void Cholesky::gram_dense(const Rows& rows, const int8_t* state) {
     for (int64_t j = 0; j < d_; j++)
       if (state[j] == 0) gathered_[a * d_ + width++] = row[j];
   }
-  for (int64_t a = 0; a < k_; a += 3)
-    for (int64_t b = 0; b <= a; b += 3) {
+  for (int64_t a = from; a < k_; a += 3)
+    for (int64_t b = 0; b < a + 3; b += 3) {
       const int64_t left[] = {a, std::min(a + 1, k_ - 1), std::min(a + 2, k_ - 1)};
       const int64_t right[] = {b, std::min(b + 1, k_ - 1), std::min(b + 2, k_ - 1)};
       tile(left, right, width);
@@ -96,11 +110,12 @@ void Cholesky::tile(const int64_t* left, const int64_t* right, int64_t width) {
   at(left[2], right[0]) = cu, at(left[2], right[1]) = cv, at(left[2], right[2]) = cw;
 }
 
-// In place. Where no row has an envelope, two rows go together and meet four columns at a time.
-int64_t Cholesky::factorise() {
+// In place, from a row on. Where no row has an envelope, two rows go together and meet four columns at a time.
+int64_t Cholesky::factorise(int64_t from) {
   const bool full = std::all_of(first_.begin(), first_.begin() + k_, [](int64_t first) { return first == 0; });
   int64_t dependent = 0;
-  for (int64_t i = 0; i < k_; i += full ? 2 : 1) {
+  for (int64_t a = 0; a < from; a++) dependent += is_dependent(a);
+  for (int64_t i = from; i < k_; i += full ? 2 : 1) {
     if (full) {
       const int64_t next = std::min(i + 1, k_ - 1);
       eliminate_two(i, next);
@@ -177,6 +192,7 @@ void Cholesky::solve_upper(double* r) const {
 }
 
 void Cholesky::fill_envelope() {
+  factored_ = nullptr;
   for (int64_t i = 0; i < k_; i++) {
     std::fill(&at(i, 0), &at(i, 0) + first_[i], 0.0);
     first_[i] = 0;

@@ -2,6 +2,9 @@
 //
 // Rows of L begin at their envelope: on a chain of differences a factorisation is linear in the length of the chain. The
 // factor follows when a row joins or leaves or a coordinate is fixed or freed.
+//
+// Dense rows are taken from the last to the first, and a factorisation keeps the rows with which the last one began: those
+// of equalities, which are always active, are factored once for all guesses and samples.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +43,13 @@ class Cholesky {
  private:
   double& at(int64_t a, int64_t b) { return L_[a * order_ + b]; }
   double at(int64_t a, int64_t b) const { return L_[a * order_ + b]; }
-  void choose(const Rows& rows, const bool* active, const int8_t* state);
-  void gram(const Rows& rows, const int8_t* state);
+  int64_t choose(const Rows& rows, const bool* active, const int8_t* state);
+  void gram(const Rows& rows, const int8_t* state, int64_t from);
   void gram_sparse(const Rows& rows, const int8_t* state);
-  void gram_dense(const Rows& rows, const int8_t* state);
+  void gram_dense(const Rows& rows, const int8_t* state, int64_t from);
   void tile(const int64_t* left, const int64_t* right, int64_t width);
-  int64_t factorise();
+  int64_t kept(const Rows& rows, const int8_t* state, int64_t same);
+  int64_t factorise(int64_t from);
   void eliminate_two(int64_t i, int64_t next);
   void solve_four(double* row, const double* products, const double* const* columns, int64_t j) const;
   void eliminate(int64_t i, int64_t start);
@@ -53,6 +57,7 @@ class Cholesky {
   bool finish_row(int64_t i);
 
   int64_t order_, d_, k_ = 0;
+  const double* factored_ = nullptr;  // the rows of which L is the factor with every coordinate free; else null
   std::unique_ptr<double[]> L_;  // (order, order), made by the first factor: nothing beyond the rows it has is touched
   std::vector<double> gathered_, buffer_, inverse_;
   std::vector<int64_t> chosen_, first_, touched_;
