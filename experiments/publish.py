@@ -1,12 +1,14 @@
 """What README and docs quote: for each study one small JSON file of numbers and curves, and one sheet of pictures.
 
-New results join those that were published before: the same settings once, with the numbers of whichever has more
-finished runs; what has other settings stays. Tables and figures of the page are made from these files alone.
+New results join those that were published before. Seeds of the same settings count together, wherever they were run; a
+seed that was published before counts once, and anew where all of its group have been run again. Tables and figures of
+the page are made from these files alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import numpy as np
 
 from experiments.errors import ResultsError
 from experiments.report import collected, sections_of
+from experiments.report.collect import collect
 from experiments.report.groups import Group, name_apart
 from experiments.report.pages import markdown_table
+from experiments.report.pooling import together
 from experiments.report.style import rendered
 from experiments.report.tables import computed, gap
 from experiments.results import explained, read_json, replace, write_json
@@ -30,22 +34,30 @@ def publish(out: Path, to: Path) -> list[Path]:
     """Add the finished runs below ``out`` to ``to``/STUDY.json and ``to``/STUDY.png; returns these files."""
     before = read(to)
     written = []
+    collected(out, unfinished=False)  # refuses a folder without results
     with explained(to):
         to.mkdir(parents=True, exist_ok=True)
-        for study, groups in collected(out, unfinished=False).items():
+        for study, groups in collect(out, unfinished=False, known=partial(seeds_known, before)).items():
             written += _write(to, study, joined(before.get(study, []), groups))
     return written
 
 
+def seeds_known(before: Mapping[str, Sequence[Group]], group: Group) -> set[int]:
+    """Seeds of ``group`` that were published already; none where all that were published have been run again."""
+    twins = [old for old in before.get(group.study, []) if _key(old) == _key(group)]
+    published = {seed for twin in twins for seed in twin.seeds}
+    return set() if published <= set(group.seeds) else published & set(group.seeds)
+
+
 def joined(old: Sequence[Group], new: Sequence[Group]) -> list[Group]:
-    """Both, the same settings once: the numbers of more finished runs (of the new ones, if as many), new pictures."""
+    """Both, the same settings once: all seeds together, or the new ones where these are the same; new pictures."""
     kept = {_key(group): group for group in old}
     for group in new:
         key = _key(group)
-        twin = kept.get(key, group)
-        group.pictures = group.pictures or twin.pictures
-        if twin.finished > group.finished:
-            group.numbers = twin.numbers
+        twin = kept.get(key)
+        if twin is not None:
+            group.pictures = group.pictures or twin.pictures
+            group.numbers = together(twin, group) or group.numbers
         kept[key] = group
     return name_apart(list(kept.values()))
 

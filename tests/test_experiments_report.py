@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -128,10 +129,54 @@ def test_publishing_joins_what_was_published_before(results, tmp_path):
     write_run(again / "projection" / "paper" / "seed-0", "projection", other, lines, summary)
     assert cli.main(["publish", "--out", str(again), "--to", str(to)]) == 0
     ours, paper = read(to)["projection"]
-    assert (ours.runs, ours.spread("best_val_loss").mean) == (2, pytest.approx(0.3695))  # two runs count more than one
+    best = ours.spread("best_val_loss")
+    assert (ours.seeds, best.runs, best.mean) == ([0, 1, 7], 3, pytest.approx((2 * 0.3695 + 0.5) / 3))
     assert np.abs(ours.pictures["x"] + 1).max() < 1e-9  # the new pictures
     assert (paper.runs, paper.label) == (1, "the paper's layer")
     assert set(read(to)) == {"projection", "vae", "timing"}
+
+
+def test_seeds_that_were_run_apart_make_the_group_they_would_have_made_together(tmp_path):
+    settings, rng = ProjectionSettings(epochs=4), np.random.default_rng(0)
+    for seed in range(5):
+        lines = [{"epoch": e + 1, "val_loss": float(rng.random()), "seconds": 2.0 * e + seed} for e in range(4)]
+        own, summary = dataclasses.replace(settings, seed=seed), {"violation": float(rng.random()), "inside": 1.0}
+        for folder in ("all", "first" if seed < 2 else "last"):
+            write_run(tmp_path / folder / "projection" / f"seed-{seed}", "projection", own, lines, summary)
+    publish(tmp_path / "all", tmp_path / "at-once")
+    for part in ("first", "last", "all", "last"):  # what is published twice counts once
+        publish(tmp_path / part, tmp_path / "apart")
+        [apart] = json.loads((tmp_path / "apart" / "projection.json").read_text())["groups"]
+        assert apart["seeds"] == ([0, 1] if part == "first" else [0, 1, 2, 3, 4])
+        if part == "last":
+            [at_once] = json.loads((tmp_path / "at-once" / "projection.json").read_text())["groups"]
+            assert_close(apart, at_once)
+
+
+def test_a_seed_that_was_published_is_not_counted_again_beside_new_ones(tmp_path):
+    lines = [{"epoch": 1, "val_loss": 0.5, "seconds": 1.0}]
+    for folder, seeds in (("old", (0, 1)), ("new", (1, 2))):
+        for seed in seeds:
+            own, lines[0]["val_loss"] = ProjectionSettings(epochs=1, seed=seed), 0.1 * seed
+            write_run(tmp_path / folder / "projection" / f"seed-{seed}", "projection", own, lines, {"inside": 1.0})
+        publish(tmp_path / folder, tmp_path / "published")
+    [group] = read(tmp_path / "published")["projection"]
+    assert (group.seeds, group.runs) == ([0, 1, 2], 3)
+    assert group.spread("best_val_loss")[:3] == pytest.approx((0.1, 0.1, 0.2))
+
+
+def assert_close(one, other):
+    """The same numbers up to nine digits, wherever they stand."""
+    if isinstance(one, dict):
+        assert set(one) == set(other)
+        for key in one:
+            assert_close(one[key], other[key])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_close(mine, theirs)
+    else:
+        assert one == (pytest.approx(other, rel=1e-6, abs=1e-9) if isinstance(one, float) else other)
 
 
 def test_pictures_of_another_size_are_not_put_on_the_sheet(tmp_path):

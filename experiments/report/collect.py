@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ class _Runs:
     folders: list[Path] = field(default_factory=list)
     metrics: list[list[dict[str, Any]]] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)  # of the finished runs
 
-    def read(self, folder: Path, unfinished: bool) -> None:
+    def read(self, folder: Path, seed: int, unfinished: bool) -> None:
         """Add one run, if it got anywhere."""
         metrics = read_lines(folder / METRICS) if (folder / METRICS).exists() else []
         summary = read_json(folder / SUMMARY) if (folder / SUMMARY).exists() else None
@@ -33,6 +34,22 @@ class _Runs:
             self.folders.append(folder)
             self.metrics.append(metrics)
             self.summaries += [summary] if summary else []
+            self.seeds += [seed] if summary else []
+
+    def group(self) -> Group | None:
+        """Their numbers and pictures; None where no run got anywhere."""
+        if not self.folders:
+            return None
+        numbers = timed(self) if self.study == "timing" else trained(self)
+        return Group(self.study, self.settings, numbers, self.pictures())
+
+    def without(self, seeds: Collection[int]) -> _Runs:
+        """The finished runs of other seeds."""
+        kept = _Runs(self.study, self.settings)
+        for folder, seed in zip(self.folders, self.seeds, strict=True):
+            if seed not in seeds:
+                kept.read(folder, seed, unfinished=False)
+        return kept
 
     def lines(self, key: str) -> list[list[float]]:
         """A measure of each run, epoch by epoch."""
@@ -57,20 +74,27 @@ class _Runs:
         return {}
 
 
-def collect(out: Path, unfinished: bool = True) -> dict[str, list[Group]]:
-    """Every run below ``out``, by study; with or without those that have not come to their end."""
+def collect(
+    out: Path, unfinished: bool = True, known: Callable[[Group], Collection[int]] | None = None
+) -> dict[str, list[Group]]:
+    """Every run below ``out``, by study; with or without those that have not come to their end.
+
+    ``known`` says which seeds of a group of finished runs to leave out.
+    """
     found: dict[str, _Runs] = {}
     for folder in find_runs(out):
         settings = read_json(folder / SETTINGS)
         study = settings.pop("study")
-        settings.pop("seed", None)
+        seed = settings.pop("seed", 0)
         key = repr((study, sorted(settings.items(), key=str)))
-        found.setdefault(key, _Runs(study, settings)).read(folder, unfinished)
+        found.setdefault(key, _Runs(study, settings)).read(folder, seed, unfinished)
     studies: dict[str, list[Group]] = {}
     for runs in found.values():
-        if runs.folders:
-            numbers = timed(runs) if runs.study == "timing" else trained(runs)
-            studies.setdefault(runs.study, []).append(Group(runs.study, runs.settings, numbers, runs.pictures()))
+        group = runs.group()
+        left = known(group) if known and group else ()
+        group = runs.without(left).group() if left else group
+        if group:
+            studies.setdefault(runs.study, []).append(group)
     return {study: name_apart(groups) for study, groups in studies.items()}
 
 
@@ -81,6 +105,7 @@ def trained(runs: _Runs) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "runs": len(runs.metrics),
         "finished_runs": len(runs.summaries),
+        "seeds": sorted(runs.seeds),
         "epochs_done": losses.shape[1],
         "ended": sorted({str(summary["ended"]) for summary in runs.summaries if "ended" in summary}),
     }

@@ -113,6 +113,11 @@ class Group:
         return int(self.numbers.get("finished_runs", 1))
 
     @property
+    def seeds(self) -> Sequence[int]:
+        """Of its finished runs; where none are named they are the first ones, as a plan runs them."""
+        return list(self.numbers.get("seeds", range(self.finished)))
+
+    @property
     def epochs(self) -> int:
         """How many epochs every run has done."""
         return int(self.numbers.get("epochs_done", 0))
