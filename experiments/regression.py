@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -41,14 +42,24 @@ def trunk(inputs: int, width: int = WIDTH) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, width), nn.ReLU())
 
 
-def fit(task: Regression, data: Data, settings: Any, run: Run, fabric: Any, quiet: bool) -> bool:
-    """Train and save the measures of the last epoch. False if it was stopped."""
+def fit(
+    task: Regression,
+    data: Data,
+    settings: Any,
+    run: Run,
+    fabric: Any,
+    quiet: bool,
+    beside: Mapping[str, float] | None = None,
+) -> bool:
+    """Train and save the measures of the last epoch, and what was measured ``beside``. False if it was stopped."""
     if not train(task, data, settings, run, fabric, f"{run.study}/{settings.method} seed {settings.seed}", quiet):
         return False
     if run.writes:
         last = run.metrics()[-1]
         parameters = sum(p.numel() for p in task.parameters())
-        run.finish({**last, **ending(run, settings), "parameters": parameters, "optimum": optimum(task)})
+        run.finish(
+            {**last, **ending(run, settings), "parameters": parameters, "optimum": optimum(task), **(beside or {})}
+        )
     return True
 
 

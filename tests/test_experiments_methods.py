@@ -9,10 +9,11 @@ import rayhull as rh
 from experiments import cli, digits, methods
 from experiments.results import read_json
 from experiments.schedules import Schedule
-from experiments.studies import projection, timing, vae
+from experiments.studies import projection, timing, vae, vertices
 from experiments.studies.projection import ProjectionSettings
 from experiments.studies.timing import TimingSettings
 from experiments.studies.vae import VaeSettings
+from experiments.studies.vertices import VerticesSettings
 
 SMALL = ["--dataset", "mnist-small", "--samples", "256", "--epochs", "1", "--threads", "1", "--quiet"]
 P = projection.paper_set()
@@ -154,6 +155,21 @@ def test_each_small_study_runs_and_is_inside(tmp_path, study, method):
     options = [*SMALL[2:], "--dimension", "4"] if study == "vertices" else SMALL[2:]
     assert cli.main(["run", study, "--method", method, "--out", str(tmp_path), *options]) == 0
     assert read_json(tmp_path / study / method / "seed-0" / "summary.json")["violation"] < 1e-5
+
+
+def test_the_error_that_reaches_the_coefficients_is_that_of_the_softmax_over_vertices():
+    torch.manual_seed(0)
+    square, points = vertices.polytope(2), torch.tensor([[3.0, 0.5]])
+    chosen = VerticesSettings(method="vertices-softmax", dimension=2)
+    task = vertices.Probed(vertices.Weighted(128, square, chosen), vertices.trunk(2), (points, points)).eval()
+    with torch.no_grad():
+        w = task.method.layer.linear(task.trunk(points))[0].softmax(0)
+        V = torch.as_tensor(square.generators().vertices, dtype=torch.float32)
+        e = w @ V - rh.project(square, points)[0]
+        expected = ((w * (V @ e) - w * (w @ V @ e)).norm() / e.norm()).item()
+    assert task.passed() == pytest.approx(expected, rel=1e-5)
+    with torch.no_grad():
+        assert task.evaluate()["passed"] == task.passed()
 
 
 def test_optnet_agrees_with_our_projection():
