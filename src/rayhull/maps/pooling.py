@@ -70,7 +70,7 @@ def _merged_from_entries(u: Tensor) -> Tensor:
     x = torch.cat([u, u.amax(-1, keepdim=True).expand(*u.shape[:-1], whole - n)], -1)  # the largest stay behind
     while width < whole:
         width *= 2
-        x = merged(x.unflatten(-1, (whole // width, width))).flatten(-2)
+        x = merged(x.reshape(*u.shape[:-1], whole // width, width)).flatten(-2)
     return x[..., :n]
 
 

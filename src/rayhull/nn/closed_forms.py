@@ -72,7 +72,7 @@ def increments(kind: str, coefficients: int, steps: Array, numbers: list[float],
 class Pooled(Direction):
     """A chain without bounds: the nearest point to x0 + s c by pooling. It is the identity inside."""
 
-    identity_inside = True
+    identity_inside = inside_exactly = True
     start: Tensor
     along: Tensor
     place: Tensor
