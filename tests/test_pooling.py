@@ -100,6 +100,14 @@ def test_inside_it_is_the_identity_bit_by_bit_and_so_is_its_derivative(dtype: to
         assert torch.equal(torch.autograd.grad(x, u, g)[0], g)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_smallest_numbers_stay_as_they_are_inside(dtype: torch.dtype) -> None:
+    least = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
+    u = 3 * torch.full((8,), least, dtype=dtype)  # halves of it are rounded
+    assert bool((u > 0).all())
+    assert torch.equal(pooled(u), u)
+
+
 def test_a_chain_that_is_not_finite_is_all_nan_and_no_other_is() -> None:
     u = drawn("noise", 50)
     u[1, 7], u[2, 0], u[3, 49] = torch.nan, torch.inf, -torch.inf

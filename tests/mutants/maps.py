@@ -177,8 +177,8 @@ MUTANTS = [
         "maps/pooling.py",
         "    return torch.where(falls, torch.cat([torch.minimum(a, level), torch.maximum(b, level)], -1), x)",
         "    return torch.cat([torch.minimum(a, level), torch.maximum(b, level)], -1)",
-        ("test_pooling.py::test_inside_it_is_the_identity_bit_by_bit_and_so_is_its_derivative",),
-        "rounding pools what is in order already",
+        ("test_pooling.py::test_the_smallest_numbers_stay_as_they_are_inside",),
+        "the rounding of a level moves what is in order already",
     ),
     Mutant(
         "maps/pooling.py",
