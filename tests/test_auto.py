@@ -37,6 +37,7 @@ def portfolio() -> rh.Polyhedron:
 
 WAYS = {
     "chain": (lambda: rh.monotone(9), "order", "own increments"),
+    "long chain": (lambda: rh.monotone(33), "order", "its nearest point by pooling"),
     "chain in a box": (lambda: rh.monotone(9) & rh.box(0, 1), "order", "own increments"),
     "grid": (lambda: rh.ordered(None, (5, 4)) & rh.box(0, 1), "order", "least majorant"),
     "simplex": (lambda: rh.simplex(30), "vertices", "30 vertices"),

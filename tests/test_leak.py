@@ -291,10 +291,12 @@ def test_a_way_without_a_free_point_takes_no_leak():
     assert rh.Constrained(2, P, method="projection", leak=0.1).leak == 0.1
 
 
-def test_a_long_chain_goes_between_majorant_and_minorant_and_keeps_what_is_inside():
+def test_a_long_chain_goes_to_its_nearest_point_and_keeps_what_is_inside():
     Q = rh.monotone(40)
     into = rh.MapInto(Q)
-    assert "a long chain of 40: (least majorant + greatest minorant) / 2" in into.describe()
+    assert "a long chain of 40: its nearest point by pooling" in into.describe()
+    outside = draw(8, 40, seed=3)
+    torch.testing.assert_close(into(into.coefficients_of(outside)), rh.project(Q, outside))
     increasing = draw(8, 40).sort(-1).values
     torch.testing.assert_close(into(into.coefficients_of(increasing)), increasing)
     assert bool(Q.contains_exactly(into(draw(64, 40, seed=1))).all())

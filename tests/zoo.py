@@ -56,6 +56,7 @@ READY_MADE: dict[str, Callable[[], rh.Polyhedron]] = {
     "simplex along an axis": lambda: rh.simplex((3, 4), axis=0),
     "sum_to": lambda: rh.sum_to(2, 5),
     "monotone": lambda: rh.monotone(6),
+    "long chain": lambda: rh.monotone(40),
     "monotone with a step": lambda: rh.monotone(6, step=1),
     "decreasing rows": lambda: rh.monotone((3, 5), increasing=False),
     "convex": lambda: rh.convex(7),

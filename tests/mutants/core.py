@@ -321,6 +321,30 @@ MUTANTS = [
         "the compiled minorant looks at neighbours alone",
     ),
     Mutant(
+        "core/source/layer/pooling.hpp",
+        "count && pools[count - 1].mean > last.mean",
+        "false",
+        (
+            "test_pooling.py::test_the_tail_pools_as_the_tensor_operations_do",
+            "test_tail_orders.py::test_orders_are_met_exactly_at_every_scale",
+        ),
+        "a pool that was lowered is not compared with those before it",
+    ),
+    Mutant(
+        "core/source/layer/pooling.hpp",
+        "if (!moved) continue;",
+        "",
+        ("test_pooling.py::test_ties_are_pooled_in_the_tail_where_something_moved_and_only_there",),
+        "the compiled pooling takes equal entries inside the order for a pool",
+    ),
+    Mutant(
+        "core/source/layer/pooling.hpp",
+        "if (marked == T(0)) return count;",
+        "return count;",
+        ("test_pooling.py::test_the_tail_pools_the_largest_numbers_and_knows_what_is_none",),
+        "the compiled pooling gives points for what is not finite",
+    ),
+    Mutant(
         "core/source/layer/coefficients.hpp",
         "if (given.overflows) value = where(value <= value, value, 0.0);",
         "",

@@ -110,7 +110,7 @@ class BlockMap(Constants):
         """A closing of either kind, in the layer's dtype; strict refuses a set or dtype that it cannot serve."""
         if not strict:
             return ordinary(self.polyhedron, self.view, self.factory)
-        closing = strict_closing(self.polyhedron, self.view, self.factory)
+        closing = strict_closing(self.polyhedron, self.view, self.factory, self.direction.inside_exactly)
         closing.check(self.dtype)
         return closing
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rayhull.maps.approach import clipped_shift
 from rayhull.maps.order import between, between_inverse, chain, from_slopes, into_grid_order, into_order, levels
+from rayhull.maps.pooling import pooled
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.constants import Factory
 from rayhull.nn.directions import Choice, Direction, Options
@@ -68,15 +69,53 @@ def increments(kind: str, coefficients: int, steps: Array, numbers: list[float],
     return {"conic": kind, "rays_count": coefficients, "rays": steps, "slacks": numbers, "path_index": path}
 
 
+class Pooled(Direction):
+    """A chain without bounds: the nearest point to x0 + s c by pooling. It is the identity inside."""
+
+    identity_inside = inside_exactly = True
+    start: Tensor
+    along: Tensor
+    place: Tensor
+
+    def __init__(self, path: Array, base: Array, scale: float, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients, self.unit = len(path), scale
+        self.constant("start", base, persistent=True)
+        self.path = path
+        self.index("along", path)
+        self.index("place", np.argsort(path))
+        self.sorted = bool((path == np.arange(len(path))).all())
+
+    def forward(self, c: Tensor, sides: Sides) -> Tensor:
+        u = self.free(c)
+        return pooled(u) if self.sorted else pooled(u.index_select(-1, self.along)).index_select(-1, self.place)
+
+    def tail_fields(self) -> Fields:
+        return from_start(self.exact["start"], self.unit) | {
+            "conic": "pooled",
+            "rays_count": self.coefficients,
+            "path_index": self.path,
+        }
+
+    def free(self, c: Tensor) -> Tensor:
+        return self.start + self.unit * c
+
+    def coefficients_of(self, y: Tensor) -> Tensor:
+        return (y - y.new_tensor(self.exact["start"])) / self.unit
+
+
+def from_start(start: Array, unit: float) -> Fields:
+    """The fields of the compiled tail for start + unit · c."""
+    return {"linear": "diagonal", "columns": len(start), "matrix": np.full(len(start), unit), "point": start}
+
+
 class Order(Direction):
     """(least majorant + greatest minorant) / 2 for a partial order, then an increasing function onto the bounds.
 
-    Without bounds it is the identity inside. A chain and a grid go along their axes, other orders round by round.
+    Without bounds it is the identity inside. A grid goes along its axes, other orders round by round.
     """
 
     start: Tensor
-    path: Tensor
-    place: Tensor
 
     def __init__(self, order: PartialOrder, base: Array, scale: float, factory: Factory) -> None:
         super().__init__(factory)
@@ -85,11 +124,8 @@ class Order(Direction):
         self.identity_inside = math.isinf(self.lower) and math.isinf(self.upper)
         self.unit = scale if math.isinf(self.lower + self.upper) else 1.0
         self.constant("start", inner_point(base, order), persistent=True)
-        path = np.arange(len(base)) if order.path is None else order.path
         self.pairs = order.pairs_upwards
-        self.index("path", path)
-        self.index("place", np.argsort(path))
-        self.grid = order.grid(len(base)) if order.path is None else (len(base),)
+        self.grid = order.grid(len(base))
         for name, pairs in (("up", order.pairs), ("down", order.pairs[:, ::-1])):
             self._keep(name, pairs, len(base))
 
@@ -107,14 +143,11 @@ class Order(Direction):
     def _ordered(self, u: Tensor) -> Tensor:
         if self.grid is None:
             return into_order(u, self._rounds("up"), self._rounds("down"))
-        if len(self.grid) == 1:
-            return into_grid_order(u.index_select(-1, self.path), 1).index_select(-1, self.place)
         return into_grid_order(u.reshape(*u.shape[:-1], *self.grid), 2).flatten(-2)
 
     def tail_fields(self) -> Fields:
-        lines = {"linear": "diagonal", "columns": self.coefficients, "matrix": np.full(self.coefficients, self.unit)}
         own = {"rays_count": len(self.pairs), "slacks": [self.lower, self.upper], "path_index": self.pairs}
-        return lines | {"conic": "order", "point": self.exact["start"]} | own
+        return from_start(self.exact["start"], self.unit) | {"conic": "order"} | own
 
     def free(self, c: Tensor) -> Tensor:
         return self.start + self.unit * c
@@ -208,7 +241,7 @@ def one_row(P: Polyhedron) -> Rows | None:
 def order(P: Polyhedron, options: Options) -> Choice | None:
     """A chain by its own increments, another partial order between its majorant and minorant; None for other rows.
 
-    A long chain without bounds goes the second way, too: each of its coordinates would be a sum of many increments,
+    A long chain without bounds goes to its nearest point: each of its coordinates would be a sum of many increments,
     and what a network is told of one of them says little about each (docs/learning.md: noisy monotone).
     """
     found = partial_order(P)
@@ -219,8 +252,10 @@ def order(P: Polyhedron, options: Options) -> Choice | None:
     if found.path is not None and not (free and P.dim > LONG):
         direction = Chain(found.path, found, base, options.scale, options.factory)
         return Choice("order", f"a chain of {P.dim} by its own increments", direction, None)
-    what = f"a partial order of {len(found.pairs)} pairs" if found.path is None else f"a long chain of {P.dim}"
-    reason = f"{what}: (least majorant + greatest minorant) / 2"
+    if found.path is not None:
+        long = Pooled(found.path, base, options.scale, options.factory)
+        return Choice("order", f"a long chain of {P.dim}: its nearest point by pooling", long, None)
+    reason = f"a partial order of {len(found.pairs)} pairs: (least majorant + greatest minorant) / 2"
     return Choice("order", reason, Order(found, base, options.scale, options.factory), None)
 
 

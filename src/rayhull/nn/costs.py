@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rayhull.nn.closed_forms import Pooled
 from rayhull.nn.directions import DualSteps
 from rayhull.nn.tail import LARGEST
 from rayhull.projection.solvers.any_rows import is_banded
@@ -22,6 +23,7 @@ TOGETHER, ALONE = 15_000, 1_000  # multiply-adds in a microsecond: for many samp
 OPERATION = 0.08  # a tensor operation, shared by the 64 samples
 OPERATIONS = 10  # of a step that the compiled tail does not serve
 ALONG = 8  # multiply-adds in the time of one entry of an order's rows: passes in both directions, a few operations each
+POOLING = 60  # the same for a chain that is pooled, sample by sample
 NEAREST, GUESSES, PIVOTS = 3.0, 20, 4  # of a nearest point: its call, gradient steps of the first guess, changes of it
 GUESS, COMPILED = 15 * OPERATION, 10_000  # a gradient step as tensor operations, or multiply-adds of a compiled one
 
@@ -57,12 +59,12 @@ def nearest_point(P: Polyhedron) -> float:
     return NEAREST + GUESSES * guess + PIVOTS * entries / ALONE
 
 
-def formula(P: Polyhedron, coefficients: int, method: str) -> float:
+def formula(P: Polyhedron, coefficients: int, method: str, along: int = ALONG) -> float:
     """A product with vertices or rays; orders go along their rows, shifts sort the coordinates."""
     if method in ("rays", "vertices"):
         return coefficients * P.dim / TOGETHER
     if method == "order":
-        return ALONG * P.inequalities.matrix.nnz / TOGETHER
+        return along * P.inequalities.matrix.nnz / TOGETHER
     return 8 * P.dim * math.log2(P.dim + 1) / TOGETHER
 
 
@@ -75,4 +77,7 @@ def estimate(part: BlockMap) -> float:
         step = part.approach[0]
         assert isinstance(step, DualSteps)
         return part.count * dual_steps(P, step.steps, round_metric=step.is_round)
-    return part.count * (shrink(P) if method in ("shrink", "free") else formula(P, part.direction.coefficients, method))
+    if method in ("shrink", "free"):
+        return part.count * shrink(P)
+    along = POOLING if isinstance(part.direction, Pooled) else ALONG
+    return part.count * formula(P, part.direction.coefficients, method, along)

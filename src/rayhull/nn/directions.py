@@ -72,12 +72,14 @@ class Direction(Constants):
     Attributes:
         coefficients: how many numbers one block takes.
         identity_inside: whether coefficients are coordinates seen from the base point, kept as they are inside the set.
+        inside_exactly: whether what comes out is in a cone, in rational arithmetic and rounded to any float type.
         on_hull: whether strict directions meet the equalities up to rounding of the direction itself.
         follows: which sides of the sample ``forward`` takes into account; rows with slack are the closing's business.
     """
 
     coefficients: int
     identity_inside = False
+    inside_exactly = False
     on_hull = False
     follows: frozenset[str] = frozenset()
 

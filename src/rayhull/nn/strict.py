@@ -141,7 +141,7 @@ class StrictShrink(Strict):
 
 
 class StrictReach(Strict):
-    """No inequality, only equalities or nothing at all: the factor that keeps x = q + t z from overflowing."""
+    """No inequality, or a cone's that hold already: the factor that keeps x = q + t z from overflowing."""
 
     def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
         super().__init__(P, view, factory)
@@ -320,9 +320,9 @@ class StrictPull(Finishing):
         return super().tail_fields(dtype) | own
 
 
-def strict_closing(P: Polyhedron, view: View | None, factory: Factory) -> Closing:
+def strict_closing(P: Polyhedron, view: View | None, factory: Factory, inside_exactly: bool = False) -> Closing:
     """The strict closing of a block; a set whose interior is empty for another reason than equalities is refused."""
-    if not len(P.rows):
+    if not len(P.rows) or inside_exactly:
         return StrictReach(P, view, factory)
     if P.dim == 1:
         return StrictInterval(P, view, factory)

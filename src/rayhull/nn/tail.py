@@ -31,7 +31,7 @@ LARGEST_LINEAR = 2**14  # weights: larger products are left to torch
 
 KINDS = {
     "linear": ("none", "copy", "diagonal", "matrix", "without"),
-    "conic": ("none", "own", "rows", "shift", "chain", "curve", "order"),
+    "conic": ("none", "own", "rows", "shift", "chain", "curve", "order", "pooled"),
     "function": ("relu", "abs", "square", "softplus", "share", "softmax"),
     "step": ("none", "clamp", "gram", "points"),
     "scale": ("none", "shrink", "strict shrink", "reach"),

@@ -8,6 +8,7 @@
 #include "matrix.hpp"
 #include "memory.hpp"
 #include "order.hpp"
+#include "pooling.hpp"
 #include "sample.hpp"
 #include "spans.hpp"
 
@@ -25,6 +26,7 @@ class Direction : Arrays {
       : Arrays(arrays), p(program), k(block), n(block.size), r(block.rays_count), sample(sample),
         shift(shift_of(program.numbers, block)), leak(keeps ? program.leak : 0.0, block.size, LeakRows<T>::ROUNDING) {
     if (is_single()) lines.emplace(at(k.matrix), k.columns, n);
+    if (k.conic == POOLED) pooling.emplace(n, p.layout + k.path_index);
   }
 
   // `sided`: sides came with the samples.
@@ -55,6 +57,7 @@ class Direction : Arrays {
   ClippedShift shift;
   Leak leak;
   std::optional<Matrix<Many>> lines;  // in single precision
+  std::optional<Pooling<T>> pooling;
   Lanes kept_lines, kept_hull;
   bool sided = false;
   bool are_points = false;  // coefficients that stand for points: seen from the sample's base point, along the equalities
@@ -153,6 +156,7 @@ class Direction : Arrays {
       case SHIFT: return shift.forward(u, y, values);
       case CHAIN: return chain(n).forward(c, values, y);
       case ORDER: return order().forward(u, values, weights, y);
+      case POOLED: return pooling->forward(u, y);
       case CURVE:
         curve().forward(c, values, y);
         for (int64_t j = 0; j < n; j++) y[j] += u[j];
@@ -194,6 +198,7 @@ class Direction : Arrays {
       case CHAIN: return chain(n).backward(c, values, g, gw, gc);
       case CURVE: return curve().backward(c, values, g, gw, gc);
       case ORDER: return order().backward(u, values, weights, gw, g);
+      case POOLED: return pooling->backward(u, y, g);
       default: own_rays_backward();
     }
   }

@@ -35,7 +35,7 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
   const bool increments = !own_chain || (links > 1 && r == n && b.linear == NO_LINES && in(b.rays, links - 1) &&
                                          in(b.slacks, b.conic == CURVE ? 5 : 4));
   bool path = may(b.conic == ORDER, b.slacks, 2);
-  const int64_t entries = own_chain ? links : b.conic == ORDER ? 2 * r : 0;
+  const int64_t entries = own_chain || b.conic == POOLED ? links : b.conic == ORDER ? 2 * r : 0;
   path &= entries == 0 || (b.path_index >= 0 && b.path_index <= layout_size - entries);
   for (int64_t i = 0; path && i < entries; i++) {
     path = layout[b.path_index + i] >= 0 && layout[b.path_index + i] < links;
@@ -43,7 +43,7 @@ bool fits(const Block& b, const int64_t* layout, int64_t layout_size, int64_t nu
   const bool rays = b.conic >= 0 && b.conic < CONICS && b.function >= 0 && b.function < FUNCTIONS &&
                     may(b.conic == OWN || b.conic == ROWS, b.rays, r * n) && may(b.conic == ROWS, b.rows, r * n) &&
                     may(b.conic == SHIFT, b.rays, n) && may(b.conic == SHIFT, b.rows, 2 * n) &&
-                    may(b.conic == SHIFT, b.slacks, 2) && (b.conic != SHIFT || r == n) &&
+                    may(b.conic == SHIFT, b.slacks, 2) && ((b.conic != SHIFT && b.conic != POOLED) || r == n) &&
                     may(b.conic == ROWS && b.slacks >= 0, b.slacks, r) && increments && path && (b.function != SOFTMAX || (b.conic == OWN && r > 0)) &&
                     b.coefficients == b.columns + (b.conic == OWN || own_chain ? r : 0) && (b.conic != NO_RAYS || r == 0);
   const bool dual = b.step == GRAM || b.step == POINTS;

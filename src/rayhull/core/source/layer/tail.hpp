@@ -13,8 +13,9 @@ namespace rayhull::layer {
 
 // The orders below are those of nn/tail.py.
 enum Linear : int64_t { NO_LINES, COPY, DIAGONAL, MATRIX, WITHOUT, LINEARS };
-// SHIFT: one row and bounds, see clipped_shift.hpp; CHAIN and CURVE: own increments, chain.hpp; ORDER: order.hpp.
-enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CHAIN, CURVE, ORDER, CONICS };
+// SHIFT: one row and bounds, see clipped_shift.hpp; CHAIN and CURVE: own increments, chain.hpp; ORDER: order.hpp;
+// POOLED: pooling.hpp.
+enum Conic : int64_t { NO_RAYS, OWN, ROWS, SHIFT, CHAIN, CURVE, ORDER, POOLED, CONICS };
 enum Step : int64_t { NO_STEP, CLAMP, GRAM, POINTS, STEPS };
 enum Scale : int64_t { NO_SCALE, SHRINK, STRICT_SHRINK, REACH, SCALES };
 enum Finish : int64_t { NO_FINISH, INTERVAL, PULL, FINISHES };

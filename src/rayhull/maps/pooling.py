@@ -1,0 +1,117 @@
+r"""The nearest increasing chain, by pooling. Pure functions of tensors.
+
+The nearest point of {x_1 <= x_2 <= ... <= x_n} to u is constant on pools of neighbours, each at the mean of its own u:
+
+.. math:: x_i = \max_{j \le i} \min_{k \ge i} \frac{u_j + \dots + u_k}{k - j + 1}
+
+Two neighbouring chains a and b that are increasing already become one by a level v between them, at which what the
+first loses is what the second gains:
+
+.. math:: (\min(a, v), \max(b, v)), \qquad \sum_i \max(a_i - v, 0) = \sum_i \max(v - b_i, 0)
+
+So a chain is merged from single entries in log2(n) rounds, each over all pairs at once, in memory for a few chains and
+not for a table of all means. It comes out increasing exactly, in floats too, whatever the rounding of v: minima and
+maxima are exact and keep the order of each side, and v parts the two. Chains with a_m <= b_1 stay as they are, so that
+inside the order the map is the identity, bit by bit. The derivative is the mean over each pool: neighbours whose x are
+equal, unless none of them moved.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def pooled(u: Tensor) -> Tensor:
+    """The nearest increasing chain; all NaN where an entry is not finite.
+
+    Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.pooling import pooled
+        >>> u = torch.tensor([1.0, 3.0, 2.0, 2.5, 4.0], requires_grad=True)
+        >>> x = pooled(u)
+        >>> x.detach(), torch.autograd.grad(x[3], u)[0].round(decimals=2)
+        (tensor([1.0000, 2.5000, 2.5000, 2.5000, 4.0000]), tensor([0.0000, 0.3300, 0.3300, 0.3300, 0.0000]))
+    """
+    wide = u if u.dtype in (torch.float32, torch.float64) else u.float()  # sums of halves are too coarse
+    x = _merged_from_entries(wide.detach())
+    mean = means(wide, x)
+    x = (x + (mean - mean.detach())).to(u.dtype)  # x itself, with the derivative of the means
+    return torch.where((u - u == 0).all(-1, keepdim=True), x, torch.nan)
+
+
+def means(u: Tensor, x: Tensor) -> Tensor:
+    """The mean of u over each pool, at every entry of it: neighbours whose x are equal, unless none of them moved.
+
+    Shape: u, x (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.pooling import means
+        >>> means(torch.tensor([1.0, 3.0, 2.0, 7.0]), torch.tensor([1.0, 2.5, 2.5, 7.0]))
+        tensor([1.0000, 2.5000, 2.5000, 7.0000])
+    """
+    begins = x[..., 1:] != x[..., :-1]
+    number = torch.nn.functional.pad(begins.long(), (1, 0)).cumsum(-1)  # of each entry's pool
+    size, moved = (_sums(v, number) for v in (torch.ones_like(x), (u.detach() != x).to(x.dtype)))
+    return torch.where(moved > 0, _sums(u / size, number), u)  # divided first: no overflow
+
+
+def _sums(v: Tensor, number: Tensor) -> Tensor:
+    """The sum over each entry's pool. Shape: (\\*, n) → (\\*, n)"""
+    return torch.zeros_like(v).scatter_add(-1, number, v).gather(-1, number)
+
+
+def _merged_from_entries(u: Tensor) -> Tensor:
+    n = u.shape[-1]
+    whole, width = 1 << (n - 1).bit_length(), 1
+    x = torch.cat([u, u.amax(-1, keepdim=True).expand(*u.shape[:-1], whole - n)], -1)  # the largest stay behind
+    while width < whole:
+        width *= 2
+        x = merged(x.reshape(*u.shape[:-1], whole // width, width)).flatten(-2)
+    return x[..., :n]
+
+
+def merged(x: Tensor) -> Tensor:
+    """The nearest increasing chain to one whose two halves are increasing.
+
+    Shape: (\\*, 2 m) → (\\*, 2 m), m a power of two
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.pooling import merged
+        >>> merged(torch.tensor([0.0, 2.0, 3.0, 9.0, 1.0, 2.0, 5.0, 6.0]))
+        tensor([0., 2., 3., 4., 4., 4., 5., 6.])
+    """
+    half = x.shape[-1] // 2
+    values, place = x.sort(-1)
+    taken = (
+        _beyond_level(values, place < half) | (place == half - 1) | (place == half)
+    )  # where they fall, these two meet
+    weight = taken.to(x.dtype)
+    level = (values * (weight / weight.sum(-1, keepdim=True))).sum(-1, keepdim=True)  # divided first: no overflow
+    a, b = x[..., :half], x[..., half:]
+    falls = a[..., -1:] > b[..., :1]
+    return torch.where(falls, torch.cat([torch.minimum(a, level), torch.maximum(b, level)], -1), x)
+
+
+def _beyond_level(t: Tensor, first: Tensor) -> Tensor:
+    """Which entries the level takes: those of the first half that are above it, and those of the second below.
+
+    f(t) = Σ max(a - t, 0) - Σ max(t - b, 0) falls, and is 0 at the level.
+
+    Args:
+        t: the entries of both halves, increasing.
+        first: which of them are of the first half.
+
+    Shape: (\\*, 2 m) → (\\*, 2 m)
+    """
+    t = t / (2 * t.shape[-1])  # a power of two: exact, and no sum overflows
+    t = t - t.gather(-1, (~first).long().argmax(-1, keepdim=True))  # seen from b_1: the digits are for differences
+    above = torch.where(first, t, 0.0).flip(-1).cumsum(-1).flip(-1)
+    below = torch.where(first, 0.0, t).cumsum(-1)
+    count = first.to(t.dtype).flip(-1).cumsum(-1).flip(-1) + (~first).to(t.dtype).cumsum(-1)
+    f = above + below - count * t
+    return torch.where(first, -f, f) > 0
