@@ -145,7 +145,7 @@ def slack_form(P: Polyhedron) -> SlackForm:
     neighbours = len(pivots) > 0 and bool((np.diff(pivots) == 1).all())
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
     back, scales = inverse(chosen[:, columns])
-    edges = np.zeros(chosen.shape, dtype=back.dtype)
+    edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
     for start in range(0, len(edges), STRIP):
         edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
     lines, rest = _lines(chosen, pivots, edges, scales), others(rows, len(both))
@@ -170,12 +170,14 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     its place. That shows in the rank of the equalities; inequalities are then chosen by what they do along their lines.
     """
     rows, pivots = independent_rows(both)
+    if not equalities:
+        return rows, pivots
     E, A = both[:equalities], both[equalities:]
-    first, columns = independent_rows(E) if equalities else (rows[:0], rows[:0])
+    first, columns = independent_rows(E)
     if (rows < equalities).sum() == len(first):
         return rows, pivots
     back, scales = inverse(E[np.ix_(first, columns)])
-    edges = np.zeros((len(first), E.shape[1]), dtype=back.dtype)
+    edges = np.zeros((len(first), E.shape[1]), np.promote_types(back.dtype, np.int64))
     edges[:, columns] = -back.T
     along = product(A, _lines(E[first], columns, edges, scales).T)
     rows = np.concatenate([first, equalities + independent_rows(along)[0]])
@@ -237,7 +239,9 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
         A = narrow(A // common[:, None])
         short = shortest(A)
     keep = sort_rows(short)[::-1]
-    sizes = np.array([v.bit_length() // 3 for v in np.abs(short).max(axis=1).tolist()])
+    sizes = np.abs(short).max(axis=1)
+    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if short.dtype == object else np.frexp(sizes)[1]
+    sizes //= 3
     keep = keep[np.argsort(sizes[keep], kind="stable")]
     new = np.concatenate([[True], (short[keep[1:]] != short[keep[:-1]]).any(axis=1)])
     if not new.all():

@@ -194,6 +194,9 @@ def _split(P: Polyhedron) -> Iterator[_Block]:
     """Connected components of the coordinates, tied by the rows; bounds tie nothing."""
     A, E = P.inequalities, P.equalities
     used = P.layout.inequalities, P.layout.equalities
+    if len(A) and A.sizes.max() == P.dim:  # one row ties all of them
+        yield _Block(np.arange(P.dim), *used)
+        return
     rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
     labels = tied_columns(rows, np.concatenate([A.indices, E.indices]), P.dim)
     if not labels.any():
