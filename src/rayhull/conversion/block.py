@@ -78,7 +78,7 @@ def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) 
         weights, points = _times(weights, points, t, y, coordinates)
         rays.append(form.rays(directions, coordinates))
         limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
-    if (form.g[~form.G.any(axis=1)] < 0).any():
+    if (form.g[~form.pattern.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
     return weights, points, rays
 

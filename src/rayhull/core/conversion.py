@@ -29,7 +29,7 @@ DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
 PERIOD = 0.05  # seconds between two looks at a run
 LOOKED_AT = 200_000_000  # entries of rows that rays are examined against at a time: a tenth of a second, for Ctrl-C
 SHORT = 3_000_000  # pairs and entries of rays looked at without a thread: some milliseconds
-_buffer = (ctypes.c_char * 0).from_buffer
+_buffer: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 NO_LIMIT = np.iinfo(np.int64).max
 
 

@@ -309,6 +309,6 @@ def _float_keys(rows: Array) -> Array:
 
 def _integer_keys(rows: Array) -> Array:
     """Keys as short as they can be: they are compared and copied faster."""
-    short = shortest(rows)
+    short = rows if rows.dtype.itemsize < 8 else shortest(rows)
     keys: Array = short ^ short.dtype.type(-1 << (8 * short.dtype.itemsize - 1))
     return keys.astype(short.dtype.newbyteorder(">"))
