@@ -83,7 +83,8 @@ def test_products_of_any_size_are_those_of_python(bits):
 
 
 def test_a_rank_that_one_prime_hides_is_found():
-    P = rh.Polyhedron([[1, 1], [-1, -1], [1, 2**31], [-1, -(2**31)]], 1)  # modulo 2^31 - 1 all four are parallel
+    prime = next(elimination._primes())
+    P = rh.Polyhedron([[1, 1], [-1, -1], [1, prime + 1], [-1, -prime - 1]], 1)  # modulo the first all four are parallel
     assert P.is_bounded
     assert len(P.generators().vertices) == 4
 

@@ -34,7 +34,7 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/block.py",
-        "    if (form.g[~form.G.any(axis=1)] < 0).any():",
+        "    if (form.g[~form.pattern.any(axis=1)] < 0).any():",
         "    if False:",
         CONVERSION,
         "rows that add up to a contradiction are not seen",

@@ -108,8 +108,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/conversion/rank.hpp",
-        "return reduce(static_cast<double>(x % prime_)); }",
-        "return reduce(static_cast<double>(x)); }",
+        "magnitude(x) < SHORT ? x : x % prime_)); }",
+        "x)); }",
         ("test_double_description.py::test_core_and_reference_choose_the_same_independent_rows",),
         "residues of long integers are rounded",
     ),

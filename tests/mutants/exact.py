@@ -57,7 +57,7 @@ MUTANTS = [
     ),
     Mutant(
         "exact/elimination.py",
-        "        if reach[i] >= INT64_SAFE and not _is_within_reach(",
+        "        if most >= INT64_SAFE and not _is_within_reach(",
         "        if False and not _is_within_reach(",
         ("test_exact_arithmetic.py::test_triangular_inverses_are_exact_until_they_pass_64_bits",),
         "triangular substitution wraps around",

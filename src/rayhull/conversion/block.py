@@ -74,11 +74,11 @@ def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) 
     weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
     rays = [form.simplicial_rays()]
     for coordinates, rows in form.parts():
-        t, y, directions = _part(P, form.G[np.ix_(rows, coordinates)], form.g[rows], rays_of)
+        t, y, directions = _part(P, form.G[rows][:, coordinates], form.g[rows], rays_of)
         weights, points = _times(weights, points, t, y, coordinates)
         rays.append(form.rays(directions, coordinates))
         limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
-    if (form.g[~form.G.any(axis=1)] < 0).any():
+    if (form.g[~form.pattern.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
     return weights, points, rays
 

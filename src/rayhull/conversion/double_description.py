@@ -104,9 +104,10 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
     S: NDArray[Any] = np.concatenate([np.eye(k, dtype=C.dtype), C.T], axis=1)
     if C.dtype != np.float64:
         denominator = minor_divisor(C)
-        S = S if denominator < INT64_SAFE else S.astype(object)
-        S[:, :k] *= denominator
-        S = primitive(S)
+        if denominator > 1:
+            S = S if denominator < INT64_SAFE else S.astype(object)
+            S[:, :k] *= denominator
+            S = primitive(S)
     else:
         E[:] = floats.UNCERTAINTY
         if rounded:

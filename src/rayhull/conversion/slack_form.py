@@ -30,6 +30,7 @@ from rayhull.exact.numbers import (
     largest,
     narrow,
     others,
+    places,
     product,
     shortest,
     sort_rows,
@@ -70,18 +71,22 @@ class SlackForm:
         return len(self.offsets) - self.rank
 
     @cached_property
+    def pattern(self) -> Array:
+        """Where G is not 0."""
+        return self.G != 0
+
+    @cached_property
     def simplicial(self) -> Array:
         """Slack coordinates that no row of G mentions: the edges along them are rays."""
-        return np.flatnonzero(~self.G.any(axis=0))
+        return np.flatnonzero(~self.pattern.any(axis=0))
 
     def parts(self) -> Iterator[tuple[Array, Array]]:
         """The other blocks, as (slack coordinates, rows of G)."""
-        filled = self.G != 0
-        sizes = filled.sum(axis=1)
+        sizes = self.pattern.sum(axis=1)
         if sizes.max(initial=0) == self.rank:  # one row ties all of them
             yield np.arange(self.rank), sizes.nonzero()[0]
             return
-        rows, columns = filled.nonzero()
+        rows, columns = places(self.pattern)
         labels = tied_columns(rows, columns, self.rank)
         of_row = np.full(len(self.G), -1)
         of_row[rows] = labels[columns]
@@ -142,24 +147,26 @@ def slack_form(P: Polyhedron) -> SlackForm:
     rows, pivots = _independent(both, len(E))
     chosen = both[rows] if len(rows) < len(both) else both
     # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
-    neighbours = len(pivots) > 0 and bool((np.diff(pivots) == 1).all())
+    neighbours = len(pivots) > 0 and bool((pivots[1:] == pivots[:-1] + 1).all())
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
     back, scales = inverse(chosen[:, columns])
-    edges = np.zeros(chosen.shape, dtype=back.dtype)
+    edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
     for start in range(0, len(edges), STRIP):
         edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
     lines, rest = _lines(chosen, pivots, edges, scales), others(rows, len(both))
     if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")
-    offsets = np.concatenate([e, b])
+    offsets = np.concatenate([e, b]) if len(E) else b
     sums = -product(both[rest], edges.T) if len(rest) else np.zeros((0, len(rows)), np.int64)
     G, g = _through(sums, scales, offsets[rest], offsets[rows])
-    wrong = np.flatnonzero((rest < len(E)) & (g != 0))
-    if len(wrong):
-        name = P.equality_rows.names[rest[wrong[0]]]
-        raise EmptySetError(f"The equalities have no common point: {name} contradicts those before it.", (name,))
-    keep, k = rest >= len(E), int((rows < len(E)).sum())
-    joined = primitive(np.concatenate([G[keep, k:], g[keep, None]], axis=1))
+    if len(E):
+        wrong = np.flatnonzero((rest < len(E)) & (g != 0))
+        if len(wrong):
+            name = P.equality_rows.names[rest[wrong[0]]]
+            raise EmptySetError(f"The equalities have no common point: {name} contradicts those before it.", (name,))
+        keep, k = rest >= len(E), int((rows < len(E)).sum())
+        G, g = G[keep, k:], g[keep]
+    joined = primitive(np.concatenate([G, g[:, None]], axis=1))
     return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
 
 
@@ -170,12 +177,14 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     its place. That shows in the rank of the equalities; inequalities are then chosen by what they do along their lines.
     """
     rows, pivots = independent_rows(both)
+    if not equalities:
+        return rows, pivots
     E, A = both[:equalities], both[equalities:]
-    first, columns = independent_rows(E) if equalities else (rows[:0], rows[:0])
+    first, columns = independent_rows(E)
     if (rows < equalities).sum() == len(first):
         return rows, pivots
     back, scales = inverse(E[np.ix_(first, columns)])
-    edges = np.zeros((len(first), E.shape[1]), dtype=back.dtype)
+    edges = np.zeros((len(first), E.shape[1]), np.promote_types(back.dtype, np.int64))
     edges[:, columns] = -back.T
     along = product(A, _lines(E[first], columns, edges, scales).T)
     rows = np.concatenate([first, equalities + independent_rows(along)[0]])
@@ -231,19 +240,23 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """
     if not len(A):
         return A, b
+    lowest, common = primitive(A), None
+    if lowest is not A:
+        common = contents(A)
+        A = narrow(lowest)
     short = shortest(A)
-    common = contents(short).astype(A.dtype)
-    if (common != 1).any():
-        A = narrow(A // common[:, None])
-        short = shortest(A)
     keep = sort_rows(short)[::-1]
-    sizes = np.array([v.bit_length() // 3 for v in np.abs(short).max(axis=1).tolist()])
+    sizes = np.abs(short).max(axis=1)
+    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if short.dtype == object else np.frexp(sizes)[1]
+    sizes //= 3
     keep = keep[np.argsort(sizes[keep], kind="stable")]
-    new = np.concatenate([[True], (short[keep[1:]] != short[keep[:-1]]).any(axis=1)])
+    ordered = short[keep]
+    new = (ordered[1:] != ordered[:-1]).any(axis=1)
     if not new.all():
-        groups = np.split(keep, np.flatnonzero(new)[1:])
+        groups = np.split(keep, np.flatnonzero(new) + 1)
+        common = np.ones(len(A), np.int64) if common is None else common
         keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
-    if (common == 1).all():
+    if common is None or (common == 1).all():
         return (A, b) if np.array_equal(keep, np.arange(len(A))) else (A[keep], b[keep])
     scale = common[keep]
     whole = b[keep] % scale == 0

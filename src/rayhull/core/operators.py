@@ -249,6 +249,7 @@ def _backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
 
 _LIBRARY.impl("layer_tail", _run, "CPU")
 _LIBRARY.impl("layer_tail_backward", layer_tail_backward, "CPU")
-torch.library.register_fake("rayhull::layer_tail", _shape, lib=_LIBRARY)
-torch.library.register_fake("rayhull::layer_tail_backward", _shape_of_gradient, lib=_LIBRARY)
+# Shapes, for tracing. register_fake would look through every loaded module for this file: half of a first projection.
+_LIBRARY.impl("layer_tail", _shape, "Meta")
+_LIBRARY.impl("layer_tail_backward", _shape_of_gradient, "Meta")
 torch.library.register_autograd("rayhull::layer_tail", _backward, setup_context=_keep, lib=_LIBRARY)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
-from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, product
+from rayhull.exact.numbers import INT64_SAFE, Array, largest, narrow, places, product, short_kind
 
 Eliminate = Callable[[Array, int], tuple[Array, Array]]  # rows and a prime → independent rows, pivot columns
 
@@ -84,6 +86,7 @@ def _primes() -> Iterator[int]:
     return (n for n in range(2**26 - 1, 2, -2) if _is_prime(n))
 
 
+@cache
 def _is_prime(n: int) -> bool:
     """Miller and Rabin's test; these bases are enough for every odd n between 8 and 3.2e9."""
     twos = ((n - 1) & (1 - n)).bit_length() - 1
@@ -170,46 +173,54 @@ def _triangular_inverse(matrix: Array) -> Array | None:
     """Substitution for triangular integers with ±1 on the diagonal, None for others."""
     if matrix.dtype != np.int64 or (np.abs(np.diagonal(matrix)) != 1).any():
         return None
-    rows, columns = (matrix != 0).nonzero()  # booleans are looked through several times faster
+    rows, columns = places(matrix)
     if (columns <= rows).all():
-        return substitute(rows, columns, matrix[rows, columns], np.eye(len(matrix), dtype=np.int64))
+        return substitute(len(matrix), rows, columns, matrix[rows, columns])
     if (columns >= rows).all():
         order = np.lexsort([rows, columns])
         rows, columns = columns[order], rows[order]
-        found = substitute(rows, columns, matrix[columns, rows], np.eye(len(matrix), dtype=np.int64))
+        found = substitute(len(matrix), rows, columns, matrix[columns, rows])
         return None if found is None else found.T
     return None
 
 
-def substitute(rows: Array, columns: Array, values: Array, out: Array) -> Array | None:
-    """X with L X = out, written over ``out``, for a lower triangular L with ±1 on the diagonal; None past 62 bits.
+def substitute(n: int, rows: Array, columns: Array, values: Array) -> Array | None:
+    """The inverse of a lower triangular L (n, n) with ±1 on the diagonal; None where an entry may pass 62 bits.
+
+    It comes in integers as short as will do: what passes through memory is most of the time for a chain.
 
     Args:
         rows, columns, values: the entries of L, row by row; every row's last is on the diagonal.
-        out: (n, d), with entries -1, 0 and 1.
     """
-    starts = np.searchsorted(rows, np.arange(len(out) + 1)).tolist()
-    places, entries = columns.tolist(), values.tolist()
-    reach = [1] * len(out)  # no entry of a row of X is larger
-    for i, row in enumerate(out):
-        first, last = starts[i], starts[i + 1] - 1
-        if entries[last] < 0:
-            np.negative(row, out=row)
-        for e in range(first, last):
-            reach[i] += abs(entries[e]) * reach[places[e]]
-        if reach[i] >= INT64_SAFE and not _is_within_reach(i, places[first:last], entries[first:last], reach, out):
+    starts = np.searchsorted(rows, np.arange(n + 1))
+    signs = values[starts[1:] - 1]
+    entries = list(zip(columns.tolist(), (-values * signs[rows]).tolist(), strict=True))
+    terms = [entries[first : last - 1] for first, last in pairwise(starts.tolist())]  # row i: ±e_i + factor * row j
+    reach: list[int] = []  # no entry of a row is larger
+    for row in terms:
+        reach.append(_reach(row, reach))
+    most = max(reach, default=0)
+    found = np.zeros((n, n), short_kind(most))
+    np.fill_diagonal(found, signs)
+    for i, (out, row) in enumerate(zip(found, terms, strict=True)):
+        if most >= INT64_SAFE and not _is_within_reach(i, row, reach, found):
             return None
-        for e in range(first, last):
-            factor, other = -entries[last] * entries[e], out[places[e]]
-            row += other if factor == 1 else factor * other  # a view: written into out
-    return out
+        for j, factor in row:
+            out += found[j] if factor == 1 else factor * found[j]  # a view: written into found
+    return found
 
 
-def _is_within_reach(i: int, before: list[int], factors: list[int], reach: list[int], out: Array) -> bool:
-    """Whether row i, a combination of rows before it, stays below 2^62: their largest entries are looked up."""
-    for j in before:
-        reach[j] = largest(out[j])
-    reach[i] = 1 + sum(abs(f) * reach[j] for f, j in zip(factors, before, strict=True))
+def _reach(row: list[tuple[int, int]], reach: list[int]) -> int:
+    return 1 + sum(abs(factor) * reach[j] for j, factor in row)
+
+
+def _is_within_reach(i: int, row: list[tuple[int, int]], reach: list[int], found: Array) -> bool:
+    """Whether row i stays below 2^62: the largest entries of the rows in it are looked up where their bounds say no."""
+    reach[i] = _reach(row, reach)
+    if reach[i] >= INT64_SAFE:
+        for j, _ in row:
+            reach[j] = largest(found[j])
+        reach[i] = _reach(row, reach)
     return reach[i] < INT64_SAFE
 
 

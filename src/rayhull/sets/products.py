@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from rayhull.exact.numbers import Array, alike, joined
 from rayhull.sets.polyhedron import Polyhedron
@@ -194,6 +193,9 @@ def _split(P: Polyhedron) -> Iterator[_Block]:
     """Connected components of the coordinates, tied by the rows; bounds tie nothing."""
     A, E = P.inequalities, P.equalities
     used = P.layout.inequalities, P.layout.equalities
+    if len(A) and A.sizes.max() == P.dim:  # one row ties all of them
+        yield _Block(np.arange(P.dim), *used)
+        return
     rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
     labels = tied_columns(rows, np.concatenate([A.indices, E.indices]), P.dim)
     if not labels.any():
@@ -221,6 +223,8 @@ def tied_columns(rows: Array, columns: Array, width: int) -> Array:
     sizes = np.bincount(rows)
     if sizes.max() == width:  # one row ties all of them
         return np.zeros(width, np.int64)
+    from scipy.sparse.csgraph import connected_components  # here: a first projection may do without
+
     m = len(sizes)
     starts = np.concatenate([[0], np.cumsum(sizes), np.full(width, len(rows))])
     graph = sp.csr_array((np.ones(len(rows)), columns + m, starts), shape=(m + width, m + width))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import Array, safe_integers
+from rayhull.exact.numbers import Array, places, safe_integers
 from rayhull.sets.rows import Label, Names, Rows
 from rayhull.sets.statement import CoordinateNames
 
@@ -25,6 +25,8 @@ Shape = int | Sequence[int]
 
 def is_torch(x: object) -> bool:
     """Whether x is a torch tensor, without importing torch."""
+    if isinstance(x, np.ndarray | int | float):  # most often, and at once
+        return False
     return type(x).__module__.partition(".")[0] == "torch" or any(
         base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(x).__mro__
     )
@@ -106,6 +108,8 @@ def _to_floats(name: str, values: Array) -> Array:
 
 
 def refuse_unless_finite(name: str, values: Array) -> None:
+    if values.dtype.kind == "i":
+        return
     floats = _to_floats(name, values)
     if not np.isfinite(floats).all():
         bad = "NaN" if np.isnan(floats).any() else "an infinity"
@@ -116,9 +120,10 @@ def _from_dense(matrix: Array, name: str) -> tuple[Array, Array, Array, int]:
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
     # NaN != 0, so a NaN is stored and refused later with its message.
-    row, column = np.nonzero(matrix != 0)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))]).astype(np.int64)
-    return matrix[row, column], column.astype(np.int64), indptr, matrix.shape[1]
+    row, column = places(matrix)
+    indptr = np.zeros(len(matrix) + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=len(matrix)), out=indptr[1:])
+    return matrix[row, column], column, indptr, matrix.shape[1]
 
 
 def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:

@@ -90,7 +90,7 @@ class Rows:
     @cached_property
     def sizes(self) -> Array:
         """How many coordinates each row mentions, (m,)."""
-        return np.diff(self.indptr)
+        return self.indptr[1:] - self.indptr[:-1]
 
     @cached_property
     def row_of_entry(self) -> Array:
@@ -102,7 +102,8 @@ class Rows:
 
     def _filled(self, data: Array) -> Array:
         out = np.zeros((len(self), self.dim), dtype=data.dtype)
-        out[self.row_of_entry, self.indices] = data
+        if len(self):
+            out[self.row_of_entry, self.indices] = data
         return out
 
     @cached_property

@@ -151,11 +151,15 @@ class Statement:
     @cached_property
     def layout(self) -> RowLayout:
         """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
+        used = np.flatnonzero(self.inequalities.sizes), np.flatnonzero(self.equalities.sizes)
+        if self.lower is None and self.upper is None:
+            none = used[0][:0]
+            return RowLayout(self.dim, inequalities=used[0], equalities=used[1], upper=none, lower=none, fixed=none)
         order = self.bound_order
         return RowLayout(
             self.dim,
-            inequalities=np.flatnonzero(self.inequalities.sizes),
-            equalities=np.flatnonzero(self.equalities.sizes),
+            inequalities=used[0],
+            equalities=used[1],
             upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
             lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
             fixed=np.flatnonzero(order == 0),

@@ -98,17 +98,13 @@ RAYHULL_EXPORT int64_t rayhull_independent_rows(const int64_t* A, int64_t m, int
   }
 }
 
-// The greatest common divisor of the entries of each row, 1 for zeros. Returns how many are not 1.
-RAYHULL_EXPORT int64_t rayhull_contents(const int64_t* values, int64_t rows, int64_t width, int64_t* contents) {
+// Rows of values below 2^62 in size, each divided by its greatest common divisor. Returns how many that changes.
+RAYHULL_EXPORT int64_t rayhull_primitive(const int64_t* values, int64_t rows, int64_t width, int64_t* out) {
   int64_t many = 0;
-  for (int64_t row = 0; row < rows; row++, values += width) {
-    uint64_t common = 0;
-    for (int64_t c = 0; c < width && common != 1; c++) {
-      const uint64_t entry = magnitude(values[c]);
-      if (common == 0 || entry % common != 0) common = gcd(common, entry);
-    }
-    contents[row] = common == 0 ? 1 : static_cast<int64_t>(common);
-    many += common > 1;
+  for (int64_t row = 0; row < rows; row++, values += width, out += width) {
+    const ExactDivisor common = content(values, width);
+    many += common.divisor() > 1;
+    std::transform(values, values + width, out, [&](int64_t value) { return common.quotient(value); });
   }
   return many;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "wide.hpp"
+
 namespace rayhull {
 
 // Arithmetic modulo a prime below 2^26, on residues of at most half of it in size, as doubles: a sum of two products is
@@ -14,9 +16,11 @@ class Modulus {
   explicit Modulus(int64_t prime) : prime_(prime), reciprocal_(1.0 / static_cast<double>(prime)) {}
 
   double reduce(double x) const { return x - std::rint(x * reciprocal_) * static_cast<double>(prime_); }
-  double residue(int64_t x) const { return reduce(static_cast<double>(x % prime_)); }
+  double residue(int64_t x) const { return reduce(static_cast<double>(magnitude(x) < SHORT ? x : x % prime_)); }
 
  private:
+  static constexpr uint64_t SHORT = uint64_t{1} << 52;  // integers that doubles hold and reduce, without a division
+
   int64_t prime_;
   double reciprocal_;
 };

@@ -28,12 +28,8 @@ struct Sum {
 
 void write_short(const Sum& sum, int64_t* ray) {
   for (int64_t t = 0; t < sum.columns; t++) ray[t] = sum.a * sum.first[t] + sum.b * sum.second[t];
-  uint64_t g = 0;
-  for (int64_t t = 0; t < sum.columns && g != 1; t++) {
-    const uint64_t entry = magnitude(ray[t]);
-    if (entry != 0 && (g == 0 || entry % g != 0)) g = gcd(g, entry);
-  }
-  for (int64_t t = 0; t < sum.columns && g > 1; t++) ray[t] /= static_cast<int64_t>(g);
+  const ExactDivisor common = content(ray, sum.columns);
+  for (int64_t t = 0; t < sum.columns && common.divisor() > 1; t++) ray[t] = common.quotient(ray[t]);
 }
 
 bool write_wide(const Sum& sum, int64_t* ray) {

@@ -50,6 +50,13 @@ class ExactDivisor {
     for (int i = 0; i < 4; i++) inverse_ *= 2 - odd * inverse_;
   }
 
+  uint64_t divisor() const { return static_cast<uint64_t>(divisor_); }
+
+  // x / divisor, which is known to be whole: a product where a division takes five times as long.
+  int64_t quotient(int64_t x) const { return static_cast<int64_t>(static_cast<uint64_t>(x >> twos_) * inverse_); }
+
+  bool divides(int64_t x) const { return Wide{quotient(x)} * divisor_ == x; }
+
   // Is x = q divisor with |q| < 2^62? The product with the inverse modulo 2^64 is the only q there can be: one
   // multiplication back proves or refutes it, and nothing is divided.
   bool divides(Wide x, int64_t& quotient) const {
@@ -78,6 +85,18 @@ UnsignedWide content(int64_t many, Entry entry) {
     if (known) divisor = ExactDivisor(static_cast<uint64_t>(g));
   }
   return g;
+}
+
+// The same for 64-bit values below 2^62 in size, ready to divide them; by 1 if all are 0.
+inline ExactDivisor content(const int64_t* values, int64_t many) {
+  uint64_t g = 0;
+  ExactDivisor divisor;
+  for (int64_t t = 0; t < many && g != 1; t++) {
+    if (values[t] == 0 || (g != 0 && divisor.divides(values[t]))) continue;
+    g = gcd(g, magnitude(values[t]));
+    divisor = ExactDivisor(g);
+  }
+  return divisor;
 }
 
 // At least the largest size among the values, and less than twice it.
