@@ -21,7 +21,7 @@ WIDEST = 4  # rows before it with which a row may share coordinates: the kernel'
 
 
 class Banded(Solver):
-    """Inequalities in an order in which each shares coordinates with at most four before it; no bounds."""
+    """Independent inequalities in an order in which each shares coordinates with at most four before it; no bounds."""
 
     name = "banded"
 
@@ -50,17 +50,17 @@ class Banded(Solver):
 
 
 def banded_order(rows: sp.csr_array) -> Array | None:
-    """The rows in an order in which each shares coordinates with at most ``WIDEST`` before it; None where none is found.
+    """The rows in an order in which each shares coordinates with at most ``WIDEST`` before it; None where there is none.
 
-    As they are stated, or by the middle of their coordinates.
+    Each begins at a coordinate of its own, so that they are independent: among dependent ones pivoting goes astray.
     """
-    if not rows.shape[0]:
+    if not rows.shape[0] or (np.diff(rows.indptr) == 0).any():
         return None
-    middle = np.asarray(abs(rows) @ np.arange(rows.shape[1])) / np.asarray(abs(rows).sum(1)).ravel()
-    for order in (np.arange(rows.shape[0]), np.argsort(middle, kind="stable")):
-        if _width(rows[order]) <= WIDEST:
-            return order
-    return None
+    first = np.minimum.reduceat(rows.indices, rows.indptr[:-1])
+    order = np.argsort(first, kind="stable")
+    if (np.diff(first[order]) == 0).any() or _width(rows[order]) > WIDEST:
+        return None
+    return order
 
 
 def _width(rows: sp.csr_array) -> int:
@@ -75,5 +75,6 @@ def _width(rows: sp.csr_array) -> int:
 def _compiled(rows: sp.csr_array, order: Array) -> operators.Rows:
     lengths = np.asarray(abs(rows).sum(1)).ravel()
     stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
-    given = [torch.from_numpy(v) for v in (*stored, np.zeros((0, 0)), lengths)]
-    return operators.Rows(*given, None, torch.from_numpy(order.astype(np.int32)))
+    data, columns, begin, products, length = (torch.from_numpy(v) for v in (*stored, np.zeros((0, 0)), lengths))
+    sweep = torch.from_numpy(order.astype(np.int32))
+    return operators.Rows(data, columns, begin, products, length, sweep=sweep)

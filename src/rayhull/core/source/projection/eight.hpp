@@ -15,6 +15,12 @@ constexpr int64_t EIGHT = 8;
 struct Eight {
   Lanes a, b;
 
+  // Copied by two vectors: a plain copy of the bytes goes by sixteen, and a vector that is loaded next waits for them.
+  Eight() = default;
+  Eight(Lanes first, Lanes second) : a(first), b(second) {}
+  Eight(const Eight& x) : a(x.a), b(x.b) {}
+  Eight& operator=(const Eight& x) { a = x.a, b = x.b; return *this; }
+
   double get(int64_t lane) const { return lane < WIDTH ? a[lane] : b[lane - WIDTH]; }
   void set(int64_t lane, double x) { (lane < WIDTH ? a[lane] : b[lane - WIDTH]) = x; }
 };
@@ -22,6 +28,11 @@ struct Eight {
 // Which samples: all bits set, or none. As numbers these are -1 and 0.
 struct Which {
   Mask a, b;
+
+  Which() = default;
+  Which(Mask first, Mask second) : a(first), b(second) {}
+  Which(const Which& x) : a(x.a), b(x.b) {}
+  Which& operator=(const Which& x) { a = x.a, b = x.b; return *this; }
 
   bool get(int64_t lane) const { return (lane < WIDTH ? a[lane] : b[lane - WIDTH]) != 0; }
   void set(int64_t lane, bool yes) { (lane < WIDTH ? a[lane] : b[lane - WIDTH]) = yes ? -1 : 0; }
