@@ -50,7 +50,7 @@ class Banded(Solver):
 
 
 def banded_order(rows: sp.csr_array) -> Array | None:
-    """The rows in an order in which each shares coordinates with at most ``WIDEST`` before it; None where there is none.
+    """The rows in an order in which each shares coordinates with at most ``WIDEST`` before it, or None.
 
     Each begins at a coordinate of its own, so that they are independent: among dependent ones pivoting goes astray.
     """
