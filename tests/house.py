@@ -45,10 +45,7 @@ def sources() -> list[Path]:
 # decorators in the last commit before the core, 1370c74.
 KERNELS = {
     "core/source/conversion": ("double description, wide integers, adjacency, rank, lift, verification, doors", "1288"),
-    "core/source/projection": (
-        "clipped shift, chain, forest, banded rows in lanes, pivoting, exact method, factor, certificate",
-        "1200",
-    ),
+    "core/source/projection": ("clipped shift, chain, forest, pivoting, exact method, factor, certificate", "1200"),
     "core/source/layer": ("the layer's tail, forwards and backwards", "none: torch operations"),
     "core/source/operators": ("tensors to arrays, every size and index checked", "none: numba took arrays"),
     "core/reference": ("double description, its checks and floats in NumPy", "above, where they shared a file"),
