@@ -74,6 +74,7 @@ CLOSED = {
     "tiles": rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1),
     "chain": rh.monotone(8),
     "chain with steps": rh.monotone(8, step=0.5),
+    "curve": rh.convex(8),
     "falling chain in a box": rh.monotone(8, increasing=False) & rh.box(-1, 1),
     "equalities": rh.Polyhedron(A_eq=[[1, 2, 3, 0], [0, 1, -1, 2]], b_eq=[1, 2]),
     "grid order in a box": rh.ordered(None, (4, 4)) & rh.box(0, 1),

@@ -6,6 +6,7 @@ SAME = ("test_double_description.py::test_core_and_reference_give_the_same_array
 PAIRS = ("test_double_description.py::test_every_search_finds_each_adjacent_pair_once",)
 NEAREST = ("test_core_operators.py::test_the_active_set_operator_finds_nearest_points",)
 FOREST = ("test_core_operators.py::test_the_forest_finds_nearest_points_of_any_differences",)
+BANDED = ("test_projection_banded.py::test_a_lane_takes_the_steps_that_a_sample_takes_alone",)
 MUTANTS = [
     Mutant(
         "core/reference/adjacency.py",
@@ -177,7 +178,7 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/active_set.cpp",
-        "    if (is_crossed(stated.lower, stated.upper, d_)) return EMPTY;",
+        "    if (is_crossed(stated.lower, stated.upper, d_)) answer.status = EMPTY, answer.blurred = false;",
         "    ",
         ("test_core_operators.py::test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box",),
         "bounds that cross are not seen",
@@ -228,6 +229,41 @@ MUTANTS = [
         "    if (full == INFINITE && partial == INFINITE) return Met::YES;",
         ("test_core_operators.py::test_the_forest_proves_differences_empty",),
         "rows in a circle that contradict each other are not seen",
+    ),
+    Mutant(
+        "core/source/projection/banded.cpp",
+        "        for (int q = p + 1; q < W; q++) u[p] = u[p] - u[q] * before[p][q - p - 1];",
+        "",
+        BANDED,
+        "a band of three is factored as if it were of two",
+    ),
+    Mutant(
+        "core/source/projection/banded.cpp",
+        "r = where(on, where(polishing_, gap_[i], start_[i]))",
+        "r = where(on, start_[i])",
+        BANDED,
+        "what takes the rounding away adds all multipliers once more",
+    ),
+    Mutant(
+        "core/source/projection/banded.cpp",
+        "    careful_.set(lane, turn.stalled > PATIENCE);",
+        "    careful_.set(lane, false);",
+        BANDED,
+        "lanes that make no progress go round in circles",
+    ),
+    Mutant(
+        "core/source/projection/banded.cpp",
+        "      if (fresh_.get(lane)) turns_[lane].finished = turns_[lane].right = !guess(lane) && !any.get(lane);",
+        "      if (fresh_.get(lane)) turns_[lane].finished = turns_[lane].right = !any.get(lane);",
+        ("test_projection_banded.py::test_who_starts_from_the_answer_has_it_after_two_steps",),
+        "lanes forget the guess they were given",
+    ),
+    Mutant(
+        "core/source/projection/certificate.hpp",
+        "    nan = nan | is_nan(s.x[j]) | is_nan(s.v[j]);",
+        "",
+        ("test_projection_banded.py::test_what_is_not_a_number_is_not_certified",),
+        "what is not a number is certified",
     ),
     Mutant(
         "core/source/projection/cholesky.cpp",

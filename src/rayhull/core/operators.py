@@ -30,7 +30,8 @@ class Rows(NamedTuple):
         ``data`` (M, d) dense, (n, M, d) dense for each sample, or (entries,) with ``columns`` (entries,) and ``begin``
         (M + 1,); ``products`` (M, M) of every row with every row, or empty; ``lengths`` (M,), the 1-norms; ``roots``
         (d,) where every row is a multiple of z[i] / roots[i] − z[j] / roots[j], and ``sweep`` (M,) int32, the order in
-        which such rows are tried; None for others.
+        which such rows are tried; None for others. ``sweep`` alone is an order in which only neighbours share
+        coordinates; rows that it leaves out must follow from the others.
     """
 
     data: Tensor

@@ -24,6 +24,7 @@ from rayhull.nn.costs import dual_steps, nearest_point
 from rayhull.nn.costs import shrink as shrink_cost
 from rayhull.nn.directions import Choice, Clamp, DualSteps, Free, Options, Round, Step, Way
 from rayhull.nn.generators import AGAINST, LinesAndRays, Simplicial, apex, from_apex, least_cosine, rays, vertices
+from rayhull.nn.orders import is_curve
 from rayhull.nn.projection import NearestPoint
 from rayhull.nn.trial import WIDE, Figures, Trial, mapped
 from rayhull.sets.rows import Array
@@ -38,6 +39,7 @@ STEPS = (5, 10, 20, 40)  # dual steps that are tried, fewest first
 ENTRIES, COORDINATES = 1_000_000, 4096  # of a block's rows as a dense matrix, beyond which nothing is tried
 FEW_RAYS = 2  # rays for each coordinate up to which a cone takes coefficients of their own
 FEW_VERTICES, SMALL = 2, 64  # softmax weights: vertices for each coordinate, and coordinates of a block
+LONG_CURVE = 32  # coordinates of a curve up to which it has a coefficient for each slack
 
 
 def has_bounds(P: Polyhedron) -> bool:
@@ -119,10 +121,22 @@ def _generated(P: Polyhedron, options: Options) -> Choice | None:
         view = apex(P)
         if view is not None and not len(view.loose):
             way = from_apex(P, view, options, FEW_RAYS * P.dim)
-            return way if _opens(way) else None
+            return (_long_curve(P, options) or way) if _opens(way) else None
     except BudgetExceededError:
         pass
     return None
+
+
+def _long_curve(P: Polyhedron, options: Options) -> Choice | None:
+    """The nearest point of a long curve, of which each row is shared by neighbours only; None for other sets.
+
+    Each of its coordinates would be a sum of many rays, and what a network is told of one of them says little about
+    each (docs/learning.md: noisy convex). Along such rows the nearest point costs little.
+    """
+    if options.nonnegative is not None or P.dim <= LONG_CURVE or not is_curve(P):
+        return None
+    reason = f"a long curve of {P.dim}: along its {len(P.inequalities)} rows the nearest point costs little"
+    return projection(P, options, reason)
 
 
 def has_many_vertices(P: Polyhedron, most: int) -> bool:

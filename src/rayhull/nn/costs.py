@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rayhull.nn.closed_forms import Pooled
 from rayhull.nn.directions import DualSteps
+from rayhull.nn.orders import is_curve
 from rayhull.nn.tail import LARGEST
 from rayhull.projection.solvers.any_rows import is_banded
 
@@ -25,6 +26,7 @@ OPERATIONS = 10  # of a step that the compiled tail does not serve
 ALONG = 8  # multiply-adds in the time of one entry of an order's rows: passes in both directions, a few operations each
 POOLING = 60  # the same for a chain that is pooled, sample by sample
 NEAREST, GUESSES, PIVOTS = 3.0, 20, 4  # of a nearest point: its call, gradient steps of the first guess, changes of it
+IN_LANES, ALONG_BAND = 1.5, 60  # of one whose rows are banded: its call, and entries of them in a microsecond
 GUESS, COMPILED = 15 * OPERATION, 10_000  # a gradient step as tensor operations, or multiply-adds of a compiled one
 
 
@@ -51,7 +53,12 @@ def dual_steps(P: Polyhedron, steps: int, *, round_metric: bool = False) -> floa
 
 
 def nearest_point(P: Polyhedron) -> float:
-    """A first guess of what is active by gradient steps, unless the rows are banded, and a few changes of it."""
+    """A first guess of what is active by gradient steps, unless the rows are banded, and a few changes of it.
+
+    Curves go along their rows, eight samples side by side.
+    """
+    if is_curve(P):
+        return IN_LANES + P.inequalities.matrix.nnz / ALONG_BAND
     rows = len(P.inequalities) + len(P.equality_rows)
     entries = P.inequalities.matrix.nnz + P.equality_rows.matrix.nnz
     products = 2 * rows * P.dim

@@ -229,7 +229,8 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
     if any(isinstance(part, NearestPoint) for part in module.modules()):
         raise RayhullError(
             "the nearest point is an iterative solver, which an ONNX graph cannot hold: export a layer with "
-            'method="shrink", "rays" or "vertices", or project what comes out of the file with rayhull.project.'
+            'method="rays" (curves, cones), "shrink" or "vertices", or project what comes out of the file with '
+            "rayhull.project."
         )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")

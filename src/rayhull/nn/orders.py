@@ -1,4 +1,4 @@
-"""Blocks that are an order: x_i <= x_j and common bounds, of the coordinates themselves or of the slopes of a curve."""
+"""Blocks that are an order: x_i <= x_j and common bounds, of coordinates or of the slopes of a curve; and curves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.maps.order import depths
+from rayhull.projection.solvers.banded import banded_order
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -104,3 +105,17 @@ def _bounded(pairs: Array, rows: sp.csr_array, rhs: Array, n: int) -> PartialOrd
     np.maximum.at(lower, rows.indices[~positive], limits[~positive])
     low, high = float(lower[path[0]]), float(upper[path[-1]])
     return PartialOrder(pairs, low, high) if lower.max() <= low and upper.min() >= high else None
+
+
+def is_curve(P: Polyhedron) -> bool:
+    """Whether inequalities are all there is, and only neighbours share coordinates: differences of one order are such.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> from rayhull.nn.orders import is_curve
+        >>> is_curve(rh.convex(50)), is_curve(rh.convex(50) & rh.monotone(50)), is_curve(rh.convex(50) & rh.box(0, 1))
+        (True, False, False)
+    """
+    if len(P.rows) > len(P.inequalities) or len(P.equality_rows):
+        return False
+    return banded_order(P.inequalities.matrix) is not None

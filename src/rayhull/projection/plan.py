@@ -13,6 +13,7 @@ from rayhull.core import operators
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
+from rayhull.projection.solvers.banded import Banded
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order
 from rayhull.projection.solvers.one_by_one import EXTERNAL, External, LeastDistance, installed
 from rayhull.projection.standard_form import StandardForm
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 GENERIC: tuple[type[Solver], ...] = (ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
-    "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, *GENERIC),
+    "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
     "active set": (Clamp, *GENERIC),
     "dual": (Clamp, DualNewton),
 }

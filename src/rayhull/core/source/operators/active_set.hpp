@@ -8,7 +8,8 @@
 
 namespace rayhull {
 
-// Rows as tensors: dense (M, d), dense for each sample (n, M, d), or the entries of sparse ones with their columns.
+// Rows as tensors: dense (M, d), dense for each sample (n, M, d), or the entries of sparse ones with their columns. `sweep`
+// beside `roots` is the order in which differences are tried; alone, that of banded rows.
 struct RowTensors {
   Tensor data, columns, begin, products, lengths;
   std::optional<Tensor> roots, sweep;
@@ -26,14 +27,13 @@ struct RowTensors {
     STD_TORCH_CHECK(shared || data.size(0) == n, "rayhull: rows for another number of samples");
     STD_TORCH_CHECK(products.numel() == 0 || products.numel() == count * count, "rayhull: products of other rows");
     if (sparse) check_sparse(count, d);
-    if (roots_ && sweep_) {
-      roots = dense<double>(*roots_, 1), sweep = dense<int32_t>(*sweep_, 1);
-      check_differences(count, d);
-    }
+    if (sweep_) sweep = dense<int32_t>(*sweep_, 1), check_indices(*sweep, count);
+    if (roots_ && sweep_) roots = dense<double>(*roots_, 1), check_differences(count, d);
     rows = {count, d, read<double>(data), sparse ? read<int32_t>(columns) : nullptr,
             sparse ? read<int64_t>(begin) : nullptr, products.numel() && shared ? read<double>(products) : nullptr,
             read<double>(lengths), roots ? read<double>(*roots) : nullptr,
-            sweep ? read<int32_t>(*sweep) : nullptr};
+            roots ? read<int32_t>(*sweep) : nullptr};
+    if (sweep && !roots) rows.order = read<int32_t>(*sweep), rows.ordered = sweep->numel();
     stride = shared ? 0 : count * d;
   }
 
@@ -49,7 +49,6 @@ struct RowTensors {
   void check_differences(int64_t count, int64_t d) const {
     STD_TORCH_CHECK(data.dim() == 1 && roots->numel() == d && sweep->numel() == count,
                     "rayhull: differences are sparse rows, with a root for each coordinate");
-    check_indices(*sweep, count);
     const int64_t* places = read<int64_t>(begin);
     const double *entries = read<double>(data), *root = read<double>(*roots);
     bool fine = true;

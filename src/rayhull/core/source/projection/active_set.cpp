@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "banded.hpp"
 #include "forest.hpp"
 
 namespace rayhull {
@@ -61,9 +62,21 @@ int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, std
 }
 
 // Where a point is far from the set, its rounding shows in the rows that x meets, and more is asked.
-bool is_blurred(const Sample& s, double residual) {
-  return !(residual <= (largest(s.y, s.d()) > FAR * largest(s.x, s.d()) ? SHARPER : SHARP));
+bool is_blurred(double size, double far, double residual) { return !(residual <= (far > FAR * size ? SHARPER : SHARP)); }
+
+// No bounds and no equalities, and rows that neighbours share: these go in lanes.
+bool goes_in_lanes(const Problem& p, const Band& band) {
+  bool bounded = p.m < p.rows.count || p.lower.stride != 0 || p.upper.stride != 0;
+  for (int64_t j = 0; j < p.rows.d && !bounded; j++) bounded = p.lower.data[j] > -INFINITY || p.upper.data[j] < INFINITY;
+  return band.width > 0 && !bounded;
 }
+
+struct Answer {
+  int64_t status = UNSOLVED;
+  double residual = 0.0;
+  int64_t steps = 0;
+  bool blurred = false;
+};
 
 // One block after another, in memory of its own.
 class Blocks {
@@ -74,26 +87,46 @@ class Blocks {
     if (p.rows.roots != nullptr) forest_.emplace(p.rows);
   }
 
+  Answer solve(int64_t n, const Effort& effort, double* multipliers) {
+    guess(n);
+    return certified(n, effort, multipliers);
+  }
 
-  // Returns the status.
-  int64_t solve(int64_t n, const Effort& effort, double* multipliers, double& residual, int64_t& steps, bool& blurred) {
+  // What pivoting in lanes made of it. Where that gave up or is wrong, the exact method goes on from its guess; so it does
+  // next to the apex of a cone, which it knows.
+  Answer take_over(const Settled& found, Effort effort, double* multipliers) {
+    found.read(x_.data(), multipliers, active_.get());
+    if (found.right && found.residual <= TOLERANCE && found.size > APEX * found.far) {
+      p_.places.write(found.sample, x_.data());
+      return {SOLVED, found.residual, found.steps, is_blurred(found.size, found.far, found.residual)};
+    }
+    std::fill(state_.begin(), state_.end(), 0);
+    effort.gradient_steps = effort.pivots = 0;
+    Answer answer = certified(found.sample, effort, multipliers);
+    answer.steps += found.steps;
+    return answer;
+  }
+
+ private:
+  // From the guess of what is active.
+  Answer certified(int64_t n, const Effort& effort, double* multipliers) {
     const Rows rows = rows_of_.of(n);
     p_.places.read(n, y_.data());
-    guess(n);
     const Sample stated{rows, p_.m, p_.c.of(n), p_.lower.of(n), p_.upper.of(n), y_.data(), active_.get(), state_.data(),
                         multipliers, x_.data()};
     Sample s = stated;
     if (effort.clamped) s.lower = no_lower_.data(), s.upper = no_upper_.data();
-    int64_t status = solve_sample(s, effort, work_, forest_, steps);
+    Answer answer{};
+    const int64_t status = solve_sample(s, effort, work_, forest_, answer.steps);
     for (int64_t j = 0; j < d_; j++) x_[j] = stated.clip(x_[j], j);
-    residual = kkt_residual(stated, work_);
+    answer.residual = kkt_residual(stated, work_);
     p_.places.write(n, x_.data());
-    if (is_crossed(stated.lower, stated.upper, d_)) return EMPTY;
-    blurred = is_blurred(stated, residual);
-    return residual <= TOLERANCE ? SOLVED : (status == EMPTY ? EMPTY : UNSOLVED);
+    answer.blurred = is_blurred(largest(x_.data(), d_), largest(y_.data(), d_), answer.residual);
+    answer.status = answer.residual <= TOLERANCE ? SOLVED : (status == EMPTY ? EMPTY : UNSOLVED);
+    if (is_crossed(stated.lower, stated.upper, d_)) answer.status = EMPTY, answer.blurred = false;
+    return answer;
   }
 
- private:
   void guess(int64_t n) {
     for (int64_t i = 0; i < count_; i++) active_[i] = p_.active != nullptr ? p_.active[n * count_ + i] : i >= p_.m;
     for (int64_t j = 0; j < d_; j++) state_[j] = p_.state != nullptr ? p_.state[n * d_ + j] : 0;
@@ -115,12 +148,19 @@ Tally solve_active_set(const Problem& problem, const Effort& effort, double* mul
                        int64_t start, int64_t stop) {
   Blocks blocks(problem);
   Tally tally;
-  for (int64_t s = start * problem.places.count; s < stop * problem.places.count; s++) {
-    bool blurred = false;
-    double* own = multipliers + s * problem.rows.count;
-    report.status[s] = blocks.solve(s, effort, own, report.residual[s], report.steps[s], blurred);
-    tally.open += report.status[s] != SOLVED;
-    tally.blurred += blurred;
+  const int64_t first = start * problem.places.count, last = stop * problem.places.count, count = problem.rows.count;
+  const auto note = [&](int64_t s, const Answer& found) {
+    report.status[s] = found.status, report.residual[s] = found.residual, report.steps[s] = found.steps;
+    tally.open += found.status != SOLVED;
+    tally.blurred += found.blurred;
+  };
+  const Band band(problem.rows);
+  if (!goes_in_lanes(problem, band)) {
+    for (int64_t s = first; s < last; s++) note(s, blocks.solve(s, effort, multipliers + s * count));
+  } else {
+    pivot_in_lanes({problem.places, band, problem.c, problem.active}, first, last, [&](const Settled& found) {
+      note(found.sample, blocks.take_over(found, effort, multipliers + found.sample * count));
+    });
   }
   return tally;
 }

@@ -1,4 +1,5 @@
-// Any rows and bounds: block pivoting first, the exact method where it gave up, a certificate for every sample.
+// Any rows and bounds: block pivoting first, in lanes where rows are banded, the exact method where it gave up, a
+// certificate for every sample.
 #pragma once
 
 #include "places.hpp"

@@ -1,10 +1,9 @@
 // What a guess of the active rows and bounds amounts to, and a first guess by accelerated gradient steps on the dual.
+#include "certificate.hpp"
 #include "sample.hpp"
 
 namespace rayhull {
 namespace {
-
-constexpr double APEX = 16 * ULP;  // a point this small against y is the rounding of y
 
 // Adds to the multipliers what makes the chosen rows hold at x; a second call takes away the rounding.
 void correct(const Sample& s, Workspace& work) {
@@ -71,27 +70,12 @@ void guess_by_gradients(const Sample& s, double step, int64_t steps, Workspace& 
 }
 
 double kkt_residual(const Sample& s, Workspace& work) {
-  const double size = largest(s.x, s.d()), reach = std::max(FLOOR, largest(s.y, s.d())) + size;
-  const double rounding = ROUNDING * reach;
   double* v = work.v.data();
-  s.dual_point(s.multipliers, v);
-  double off = 0.0;
-  bool nan = false;
-  for (int64_t j = 0; j < s.d(); j++) {
-    s.state[j] = v[j] > s.upper[j] ? 1 : (v[j] < s.lower[j] ? -1 : 0);
-    off = std::max(off, std::abs(s.x[j] - s.clip(v[j], j)));
-    nan |= std::isnan(s.x[j]) | std::isnan(v[j]);
-  }
-  double worst = std::max(0.0, off - rounding) / (size + rounding);
-  for (int64_t i = 0; i < s.count(); i++) {
-    double gap = s.rows.dot(i, s.x) - s.c[i];
-    s.active[i] = s.multipliers[i] > 0.0 || i >= s.m;
-    if (s.active[i]) gap = std::abs(gap);
-    worst = std::max(worst, gap / std::max(std::max(size, std::abs(s.c[i])), FLOOR));
-    if (i < s.m) worst = std::max(worst, -s.multipliers[i] / reach);
-    nan |= std::isnan(gap);
-  }
-  return nan ? INFINITY : worst;  // NaN is no certificate
+  const Answered<double> answered{s.rows, s.m, s.c, s.y, s.x, s.multipliers, v};
+  const double error = kkt_error(answered, [&](double value, int64_t j) { return s.clip(value, j); });
+  for (int64_t j = 0; j < s.d(); j++) s.state[j] = v[j] > s.upper[j] ? 1 : (v[j] < s.lower[j] ? -1 : 0);
+  for (int64_t i = 0; i < s.count(); i++) s.active[i] = s.multipliers[i] > 0.0 || i >= s.m;
+  return error;
 }
 
 }  // namespace rayhull

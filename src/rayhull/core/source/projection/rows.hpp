@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "lanes.hpp"
 
@@ -16,24 +17,31 @@ struct Rows {
   const double* lengths;     // (count) 1-norms
   const double* roots;       // (d) where every row is a difference of two coordinates over their roots; else null
   const int32_t* sweep;      // (count) with `roots`: the rows in the order in which they are tried
+  const int32_t* order = nullptr;  // (ordered) rows that imply all others, so that neighbours share coordinates; or null
+  int64_t ordered = 0;
 
   bool is_dense() const { return columns == nullptr; }
 
-  double dot(int64_t i, const double* x) const {
-    if (is_dense()) return rayhull::dot(data + i * d, x, d);
-    double total = 0.0;
-    for (int64_t e = begin[i]; e < begin[i + 1]; e++) total += data[e] * x[columns[e]];
+  // Of a point, or of eight side by side where rows are sparse.
+  template <class Number>
+  Number dot(int64_t i, const Number* x) const {
+    if constexpr (std::is_same_v<Number, double>)
+      if (is_dense()) return rayhull::dot(data + i * d, x, d);
+    Number total{};
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++) total = total + data[e] * x[columns[e]];
     return total;
   }
 
   // x += factor * row i
-  void add(int64_t i, double factor, double* x) const {
-    if (is_dense()) {
-      const double* row = data + i * d;
-      for (int64_t j = 0; j < d; j++) x[j] += factor * row[j];
-    } else {
-      for (int64_t e = begin[i]; e < begin[i + 1]; e++) x[columns[e]] += factor * data[e];
-    }
+  template <class Number>
+  void add(int64_t i, Number factor, Number* x) const {
+    if constexpr (std::is_same_v<Number, double>)
+      if (is_dense()) {
+        const double* row = data + i * d;
+        for (int64_t j = 0; j < d; j++) x[j] += factor * row[j];
+        return;
+      }
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++) x[columns[e]] = x[columns[e]] + data[e] * factor;
   }
 
   double entry(int64_t i, int64_t j) const {
