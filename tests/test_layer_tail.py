@@ -79,6 +79,46 @@ def test_float32_points_are_inside_and_near_those_of_float64(name):
         into.float()
 
 
+def one_row_in_a_box(dtype, strict):
+    P = rh.Polyhedron([[1.0, 2.0, -1.0, 0.5]], 0.25, lower=-1, upper=1)
+    return rh.MapInto(P, method="shift", dtype=dtype, strict=strict)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6, 1e37])
+def test_a_long_shift_is_found_in_double_precision(scale, strict):
+    """What the shift leaves of large coefficients in a small set is lost in single precision."""
+    into, exact = (one_row_in_a_box(dtype, strict) for dtype in (torch.float32, torch.float64))
+    c = drawn(into, 40, scale, torch.float32)
+    c[::2] /= scale  # a sample whose shift is short is beside one whose shift is long
+    x = into(c)
+    assert torch.equal(x, torch.stack([into(one) for one in c]))
+    assert torch.allclose(x[::2].double(), exact(c[::2].double()), atol=2e-6)
+    if scale < 1e9:
+        assert torch.allclose(x.double(), exact(c.double()), atol=2e-6)
+        assert into.polyhedron.contains(x).all()
+    assert not strict or into.polyhedron.contains_exactly(x).all()
+
+
+def test_a_shift_in_single_precision_leaves_no_more_than_rounding_errors():
+    """1000 terms added one after another in single precision would be off by 1e-5 of the largest partial sum."""
+    n = 1000
+    row = 1.0 + np.random.default_rng(0).random(n)
+    into = rh.MapInto(rh.Polyhedron(row[None], 1.0, lower=-1, upper=3), method="shift", dtype=torch.float32)
+    x = into(3 + drawn(into, 64, 1.0, torch.float32)).double()
+    excess = x @ torch.from_numpy(row) - 1.0
+    assert float(excess.abs().max()) < 1e-6 * float(row.sum())
+
+
+@pytest.mark.parametrize("width", [3, 4, 5, 7, 8, 9, 17])
+def test_points_lie_where_their_coordinates_do_whatever_the_runs(width):
+    P = rh.checkerboard((8, 2 * width), tiles=(2, 2)) & rh.box(-1, 1)
+    into = rh.MapInto(P, dtype=torch.float32)
+    assert tail.program(into, torch.float32) is not None
+    c = drawn(into, 19, 1.0, torch.float32)
+    assert torch.allclose(into(c), into.in_tensor_operations(c), atol=1e-5)
+
+
 def boxed(**options):
     rng = np.random.default_rng(0)
     P = rh.Polyhedron(rng.standard_normal((6, 5)), np.ones(6), lower=-1, upper=1)

@@ -60,6 +60,7 @@ READY_MADE: dict[str, Callable[[], rh.Polyhedron]] = {
     "monotone with a step": lambda: rh.monotone(6, step=1),
     "decreasing rows": lambda: rh.monotone((3, 5), increasing=False),
     "convex": lambda: rh.convex(7),
+    "long curve": lambda: rh.convex(40),
     "concave in a box": lambda: rh.concave(7) & rh.box(0, 1),
     "unimodal": lambda: rh.unimodal(6, mode=2),
     "ordered": lambda: rh.ordered([(0, 1), (0, 2), (1, 3), (2, 3)], 4),

@@ -336,6 +336,27 @@ MUTANTS = [
         "coordinates at their bounds take part in the shift's gradient",
     ),
     Mutant(
+        "core/source/layer/clipped_shift.hpp",
+        "const Mask fine = abs(t) * steepest <= size * FAR;",
+        "const Mask fine = abs(t) <= INFINITY;",
+        ("test_layer_tail.py::test_a_long_shift_is_found_in_double_precision",),
+        "what a search in single precision cancels is lost",
+    ),
+    Mutant(
+        "core/source/layer/steps.hpp",
+        "V(i < m - k.equalities ? S(0) : -std::numeric_limits<S>::infinity())",
+        "V(S(0))",
+        ("test_layer_tail.py::test_points_and_gradients_are_those_of_the_tensor_operations",),
+        "the multiplier of an equality may not be negative",
+    ),
+    Mutant(
+        "core/source/layer/gather.hpp",
+        "std::memcpy(to + lane * stride + length - SHORT, row + length - SHORT, SHORT * sizeof(float));",
+        "",
+        ("test_layer_tail.py::test_points_lie_where_their_coordinates_do_whatever_the_runs",),
+        "the last columns of a short run are not written",
+    ),
+    Mutant(
         "core/source/layer/chain.hpp",
         "for (int64_t j = n - 1; j > 0; j--) later += g[j] - average, g[j] = later;",
         "for (int64_t j = n - 1; j > 0; j--) later += g[j], g[j] = later;",
@@ -382,7 +403,7 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/layer/coefficients.hpp",
-        "if (given.overflows) value = where(value <= value, value, 0.0);",
+        "if (cuts) value = where(value <= value, value, zero);",
         "",
         ("test_layer_tail.py::test_coefficients_that_overflowed_into_no_number_count_as_zero",),
         "a Linear that overflows gives NaN",

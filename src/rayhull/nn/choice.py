@@ -131,12 +131,15 @@ def _long_curve(P: Polyhedron, options: Options) -> Choice | None:
     """The nearest point of a long curve, of which each row is shared by neighbours only; None for other sets.
 
     Each of its coordinates would be a sum of many rays, and what a network is told of one of them says little about
-    each (docs/learning.md: noisy convex). Along such rows the nearest point costs little.
+    each (docs/learning.md: noisy convex). Along such rows the nearest point costs little. Neighbours take one unit, so
+    that a smooth curve has smooth coefficients: extents are large at the ends, where fewer rows hold.
     """
     if options.nonnegative is not None or P.dim <= LONG_CURVE or not is_curve(P):
         return None
+    place = Place.of(P, options)
+    place = replace(place, matrix=np.full(P.dim, np.sqrt(np.mean(place.extents**2))))
     reason = f"a long curve of {P.dim}: along its {len(P.inequalities)} rows the nearest point costs little"
-    return projection(P, options, reason)
+    return projection(P, options, reason, place=place)
 
 
 def has_many_vertices(P: Polyhedron, most: int) -> bool:

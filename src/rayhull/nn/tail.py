@@ -271,9 +271,9 @@ def run_with_linear(into: MapInto, features: Tensor, weight: Tensor, bias: Tenso
 
     It has no derivative, and serves small Linears: for one sample the two calls take longer than the products.
     """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or bias is None or weight.numel() > LARGEST_LINEAR:
+    if torch.is_grad_enabled() or bias is None or not is_plain(features) or weight.numel() > LARGEST_LINEAR:
         return None
-    if type(weight) not in PLAIN or weight.dtype != features.dtype or features.shape[-1] != weight.shape[1]:
+    if type(weight) not in PLAIN or weight.dtype != features.dtype or features.size(-1) != weight.size(1):
         return None
-    packed = serving(into, features)
+    packed = program(into, features.dtype)
     return None if packed is None else operators.linear_tail(features, weight, bias, packed.layout, packed.numbers)

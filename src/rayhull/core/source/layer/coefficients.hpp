@@ -4,6 +4,7 @@
 #include "gather.hpp"
 #include "products.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -32,20 +33,18 @@ class Coefficients {
 
   // The k coefficients from a column on. Returns 0, or not a number for samples that have no answer.
   Lanes load(int64_t column, int64_t k, Lanes* c) {
-    if (given.front.weight) {
-      predict(column, k, c);
-    } else {
-      gather_rows(given.rows + first * given.stride + column, given.stride, count, k, c);
-    }
-    Mask numbers = Lanes(0.0) <= Lanes(0.0);
+    const V* raw = given.front.weight ? predicted(column, k) : gathered(column, k);
+    const bool cuts = given.overflows, strict = p.strict;
+    const V largest(T(p.largest)), zero(T(0));
+    auto numbers = zero <= zero;
     for (int64_t i = 0; i < k; i++) {
-      Lanes value = c[i];
-      if (given.overflows) value = where(value <= value, value, 0.0);
-      if (p.strict) value = min(max(value, -p.largest), p.largest);
-      c[i] = value;
+      V value = raw[i];
+      if (cuts) value = where(value <= value, value, zero);
+      if (strict) value = min(max(value, zero - largest), largest);
       numbers = numbers & (value <= value);
+      c[i] = widened(value);
     }
-    return marked + where(numbers, 0.0, NOT_A_NUMBER);
+    return marked + widened(where(numbers, zero, V(std::numeric_limits<T>::quiet_NaN())));
   }
 
  private:
@@ -54,16 +53,27 @@ class Coefficients {
 
   const Program& p;
   const Given<T>& given;
-  std::vector<V> features, sums;
+  std::vector<V> features, values;
   int64_t first = 0, count = 0;
   Lanes marked;
 
-  void predict(int64_t column, int64_t k, Lanes* c) {
+  V* room(int64_t k) {
+    values.resize(std::max(values.size(), size_t(k)));
+    return values.data();
+  }
+
+  const V* gathered(int64_t column, int64_t k) {
+    V* found = room(k);
+    gather_rows(given.rows + first * given.stride + column, given.stride, count, k, found);
+    return found;
+  }
+
+  const V* predicted(int64_t column, int64_t k) {
     const Front<T>& front = given.front;
-    sums.resize(std::max(sums.size(), size_t(k)));
-    for (int64_t i = 0; i < k; i++) sums[i] = V(front.bias[column + i]);
-    add_product(front.weight + column * front.features, k, front.features, features.data(), sums.data());
-    for (int64_t i = 0; i < k; i++) c[i] = widened(sums[i]);
+    V* found = room(k);
+    write_product(front.weight + column * front.features, k, front.features, features.data(), found);
+    for (int64_t i = 0; i < k; i++) found[i] += V(front.bias[column + i]);
+    return found;
   }
 };
 

@@ -24,7 +24,7 @@ class Direction : Arrays {
   // `keeps`: a backward pass follows.
   Direction(const Program& program, const Block& block, const Arrays& arrays, Sample& sample, bool keeps)
       : Arrays(arrays), p(program), k(block), n(block.size), r(block.rays_count), sample(sample),
-        shift(shift_of(program.numbers, block)), leak(keeps ? program.leak : 0.0, block.size, LeakRows<T>::ROUNDING) {
+        shift(shift_of(program.numbers, block, keeps)), leak(keeps ? program.leak : 0.0, block.size, LeakRows<T>::ROUNDING) {
     if (is_single()) lines.emplace(at(k.matrix), k.columns, n);
     if (k.conic == POOLED) pooling.emplace(n, p.layout + k.path_index);
   }
@@ -54,7 +54,7 @@ class Direction : Arrays {
   const Block& k;
   const int64_t n, r;
   Sample& sample;
-  ClippedShift shift;
+  ClippedShift<T> shift;
   Leak leak;
   std::optional<Matrix<Many>> lines;  // in single precision
   std::optional<Pooling<T>> pooling;
@@ -64,10 +64,10 @@ class Direction : Arrays {
 
   const double* at(int64_t place) const { return p.numbers + place; }
 
-  static ClippedShift shift_of(const double* numbers, const Block& k) {
-    if (k.conic != SHIFT) return {0, nullptr, nullptr, nullptr, 0.0, false};
+  static ClippedShift<T> shift_of(const double* numbers, const Block& k, bool keeps) {
+    if (k.conic != SHIFT) return {0, nullptr, nullptr, nullptr, 0.0, false, keeps};
     const double *low = numbers + k.rows, *numbers_of = numbers + k.slacks;
-    return {k.size, numbers + k.rays, low, low + k.size, numbers_of[0], numbers_of[1] != 0.0};
+    return {k.size, numbers + k.rays, low, low + k.size, numbers_of[0], numbers_of[1] != 0.0, keeps};
   }
 
   void along_lines() {

@@ -13,8 +13,9 @@ constexpr double EPS = 0x1p-53;
 
 class Finishing : Arrays {
  public:
-  Finishing(const Program& program, const Block& block, const Arrays& arrays)
-      : Arrays(arrays), k(block), numbers(program.numbers), n(block.size) {}
+  // `keeps`: a backward pass follows.
+  Finishing(const Program& program, const Block& block, const Arrays& arrays, bool keeps)
+      : Arrays(arrays), k(block), numbers(program.numbers), n(block.size), keeps(keeps) {}
 
   // Returns 0, or not a number for lanes whose answer is none.
   Lanes forward() {
@@ -35,6 +36,7 @@ class Finishing : Arrays {
   const Block& k;
   const double* numbers;
   const int64_t n;
+  const bool keeps;
   Lanes size, excess;
   Largest loose, tight;
 
@@ -71,8 +73,8 @@ class Finishing : Arrays {
   Lanes pulled() {
     const Margins v = margins();
     size = largest_size(base, n);
-    if (has_loose()) loose = gauge_of(k.loose, numbers, n, base, scratch);
-    if (has_tight()) tight = gauge_of(k.tight, numbers, n, base, scratch);
+    if (has_loose()) loose = gauge_of(k.loose, numbers, n, base, scratch, keeps);
+    if (has_tight()) tight = gauge_of(k.tight, numbers, n, base, scratch, keeps);
     const Lanes scale = moved();
     excess = (max(loose_excess(scale), tight_excess(scale)) + 8 * EPS) / v.kept;
     excess = max(max(excess, farthest(scale) / v.limit - 1.0), 0.0);

@@ -81,71 +81,6 @@ void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V*
   for (int64_t j = 0; j < width; j++) to[j] = narrowed<V>(gather(from + j, stride, count));
 }
 
-// And back: number j of all samples to the column positions[j] of rows `stride` apart.
-template <class T>
-void scatter_columns(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
-  for (int64_t j = 0; j < width; j++) scatter(values[j], to + positions[j], stride, count);
-}
-
-constexpr int64_t WIDE = 64, SHORT = 4;  // columns at a time; a run that is not worth a vector
-
-// Floats by squares, to the first `width` columns.
-inline void store_rows(const Lanes* values, int64_t width, float* to, int64_t stride) {
-  for (int64_t j = 0; j < width; j += LANES) {
-    const int64_t column = std::min(j, width - LANES);
-    Eight square[LANES];
-    for (int64_t i = 0; i < LANES; i++) square[i] = narrowed<Singles>(values[column + i]).v;
-    transpose(square);
-    for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);
-  }
-}
-
-// SHORT floats or more: by vectors, the last of which overlaps the one before.
-inline void copy_run(const float* from, float* to, int64_t length) {
-  const int64_t width = length < LANES ? SHORT : LANES;
-  for (int64_t i = 0; i < length; i += width) {
-    const int64_t column = std::min(i, length - width);
-    if (width == LANES) store(load(from + column), to + column);
-    else std::memcpy(to + column, from + column, SHORT * sizeof(float));
-  }
-}
-
-// How many columns from the first on lie side by side.
-inline int64_t run_of(const int64_t* positions, int64_t width) {
-  int64_t length = 1;
-  while (length < width && positions[length] == positions[0] + length) length++;
-  return length;
-}
-
-// Eight samples by runs of columns: a tile of an image has one for each of its rows. From LANES to WIDE columns.
-inline void scatter_runs(const Lanes* values, int64_t width, float* to, int64_t stride, const int64_t* positions) {
-  if (run_of(positions, width) == width) return store_rows(values, width, to + positions[0], stride);
-  float rows[LANES * WIDE];
-  store_rows(values, width, rows, WIDE);
-  for (int64_t j = 0, length; j < width; j += length) {
-    length = run_of(positions + j, width - j);
-    if (length < SHORT) {
-      scatter_columns(values + j, length, to, stride, positions + j, LANES);
-      continue;
-    }
-    for (int64_t lane = 0; lane < LANES; lane++) copy_run(rows + lane * WIDE + j, to + lane * stride + positions[j], length);
-  }
-}
-
-template <class T>
-void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, int64_t count) {
-  for (int64_t first = 0; first < width; first += WIDE) {
-    const int64_t here = std::min(width - first, WIDE);
-    if constexpr (std::is_same_v<T, float>) {
-      if (count == LANES && here >= LANES) {
-        scatter_runs(values + first, here, to, stride, positions + first);
-        continue;
-      }
-    }
-    scatter_columns(values + first, here, to, stride, positions + first, count);
-  }
-}
-
 // One place of a block in eight samples.
 struct At {
   int64_t first, count;      // of the samples
@@ -154,7 +89,62 @@ struct At {
   const int64_t* positions;  // of its coordinates in the event
   double sign;
   Lanes marked;  // 0, or not a number for samples that have no answer
+
+  Lanes finished(Lanes value) const { return value * sign + marked; }
 };
+
+// And back: number j of all samples to the column positions[j] of rows `stride` apart, as `at` finishes it.
+template <class T>
+void scatter_columns(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, const At& at) {
+  for (int64_t j = 0; j < width; j++) scatter(at.finished(values[j]), to + positions[j], stride, at.count);
+}
+
+constexpr int64_t SHORT = 4;  // the shortest run of columns that is worth a vector
+
+// Floats by squares, to a run of SHORT or more columns: the last vector overlaps the one before.
+inline void store_run(const Lanes* values, int64_t length, float* to, int64_t stride, const At& at) {
+  for (int64_t j = 0; j < length; j += LANES) {
+    const int64_t column = std::max<int64_t>(std::min(j, length - LANES), 0);
+    Eight square[LANES];
+    for (int64_t i = 0; i < LANES; i++) {
+      square[i] = narrowed<Singles>(at.finished(values[std::min(column + i, length - 1)])).v;
+    }
+    transpose(square);
+    if (length >= LANES) {
+      for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);
+      continue;
+    }
+    float row[LANES];
+    for (int64_t lane = 0; lane < LANES; lane++) {
+      store(square[lane], row);
+      std::memcpy(to + lane * stride, row, SHORT * sizeof(float));
+      std::memcpy(to + lane * stride + length - SHORT, row + length - SHORT, SHORT * sizeof(float));
+    }
+  }
+}
+
+inline int64_t run_of(const int64_t* positions, int64_t width) {
+  int64_t length = 1;
+  while (length < width && positions[length] == positions[0] + length) length++;
+  return length;
+}
+
+// Floats of eight samples by runs of columns: a tile of an image has one for each of its rows.
+template <class T>
+void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const At& at) {
+  const int64_t* positions = at.positions;
+  if (!std::is_same_v<T, float> || at.count < LANES) return scatter_columns(values, width, to, stride, positions, at);
+  for (int64_t j = 0, length; j < width; j += length) {
+    length = run_of(positions + j, width - j);
+    if constexpr (std::is_same_v<T, float>) {
+      if (length >= SHORT) {
+        store_run(values + j, length, to + positions[j], stride, at);
+        continue;
+      }
+    }
+    scatter_columns(values + j, length, to, stride, positions + j, at);
+  }
+}
 
 inline Lanes gather(const Side& side, int64_t column, const At& at) {
   const int64_t place = at.first * side.stride + column;

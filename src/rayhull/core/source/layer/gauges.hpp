@@ -8,33 +8,43 @@
 
 namespace rayhull::layer {
 
-// The largest of a gauge's values, which one it is, and 0, or not a number where a value is not finite.
+// The largest of a gauge's values, which one it is (if a backward pass asks), and 0, or not a number where a value is not
+// finite.
 struct Largest {
   Lanes value = -std::numeric_limits<double>::infinity(), which = 0.0, marked = 0.0;
 
+  template <bool asked = true>
   void take(Lanes v, double number) {
-    const Mask larger = v > value;
-    which = where(larger, number, which);
-    value = where(larger, v, value);
+    if (asked) which = where(v > value, number, which);
+    value = max(value, v);
   }
 };
 
-inline Largest gauge_of(const Gauge& gauge, const double* numbers, int64_t n, const Lanes* y, Lanes* scratch) {
+namespace detail {
+
+template <bool asked>
+Largest gauge_of(const Gauge& gauge, const double* numbers, int64_t n, const Lanes* y, Lanes* scratch) {
   Largest found;
   const auto offset = [&](int64_t place, int64_t i) { return place < 0 ? 0.0 : numbers[place + i]; };
-  fill(scratch, gauge.rows, 0.0);
-  add_product(numbers + gauge.matrix, gauge.rows, n, y, scratch);
+  write_product(numbers + gauge.matrix, gauge.rows, n, y, scratch);
   for (int64_t i = 0; i < gauge.rows; i++) {
     found.marked += mark(scratch[i]);
-    found.take(scratch[i] - offset(gauge.offset, i), double(i));
+    found.take<asked>(scratch[i] - offset(gauge.offset, i), double(i));
   }
-  if (gauge.upper < 0) return found;
+  if (gauge.upper < 0) return Largest(found);
+  const double *upper = numbers + gauge.upper, *lower = numbers + gauge.lower;
   for (int64_t j = 0; j < n; j++) {
     found.marked += mark(y[j]);
-    found.take(y[j] * numbers[gauge.upper + j] - offset(gauge.upper_offset, j), double(gauge.rows + j));
-    found.take(y[j] * -numbers[gauge.lower + j] - offset(gauge.lower_offset, j), double(gauge.rows + n + j));
+    found.take<asked>(y[j] * upper[j] - offset(gauge.upper_offset, j), double(gauge.rows + j));
+    found.take<asked>(y[j] * -lower[j] - offset(gauge.lower_offset, j), double(gauge.rows + n + j));
   }
-  return found;
+  return Largest(found);  // a copy: what is returned itself lies in memory, and is stored again for every value
+}
+
+}  // namespace detail
+
+inline Largest gauge_of(const Gauge& gauge, const double* numbers, int64_t n, const Lanes* y, Lanes* scratch, bool asked) {
+  return asked ? detail::gauge_of<true>(gauge, numbers, n, y, scratch) : detail::gauge_of<false>(gauge, numbers, n, y, scratch);
 }
 
 // g += by · (the row of the largest value), lane by lane.

@@ -87,17 +87,24 @@ struct Singles {
 inline Singles operator+(Singles x, Singles y) { return Singles(x.v + y.v); }
 inline Singles operator-(Singles x, Singles y) { return Singles(x.v - y.v); }
 inline Singles operator*(Singles x, Singles y) { return Singles(x.v * y.v); }
+inline Singles operator/(Singles x, Singles y) { return Singles(x.v / y.v); }
+inline Singles operator-(Singles x) { return Singles(-x.v); }
 inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
+inline EightBits operator<=(Singles x, Singles y) { return x.v <= y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
+inline EightBits operator>=(Singles x, Singles y) { return x.v >= y.v; }
 inline EightBits is_finite(Singles x) { return x.v - x.v == Eight{}; }
 inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
+inline Singles max(Singles x, Singles y) { return where(x < y, y, x); }
+inline Singles min(Singles x, Singles y) { return where(y < x, y, x); }
+inline Singles abs(Singles x) { return max(x, -x); }
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
 inline double where(bool mask, double x, double y) { return mask ? x : y; }
 
 inline bool all(EightBits x) {
-  bool found = true;
-  for (int lane = 0; lane < 8; lane++) found &= x[lane] != 0;
-  return found;
+  FourBits pairs;
+  std::memcpy(&pairs, &x, sizeof pairs);
+  return (pairs[0] & pairs[1] & pairs[2] & pairs[3]) == -1;
 }
 
 // Eight floats where they lie.

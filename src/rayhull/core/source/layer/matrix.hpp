@@ -32,10 +32,39 @@ class Matrix {
     }
   }
 
+  // The same written, not added.
+  void write_product(const V* x, V* out) const {
+    if constexpr (one) {
+      std::fill(out, out + padded<S>(m_), S(0)), product(x, out);
+    } else {
+      layer::write_product(data(), m_, n_, x, out);
+    }
+  }
+
+  void write_combination(const V* w, V* out) const {
+    if constexpr (one) {
+      std::fill(out, out + padded<S>(n_), S(0)), combination(w, out);
+    } else {
+      layer::write_combination(data(), m_, n_, w, out);
+    }
+  }
+
+  // take(j, (Aᵀ w)_j)
+  template <class F>
+  void each_combination(const V* w, const F& take) {
+    if constexpr (one) {
+      made_.resize(padded<S>(n_));
+      write_combination(w, made_.data());
+      for (int64_t j = 0; j < n_; j++) take(j, made_[j]);
+    } else {
+      layer::each_combination(data(), m_, n_, w, take);
+    }
+  }
+
   // The same for numbers in double precision, rounded first: out = A x or Aᵀ w. Returns whether all are finite.
-  bool product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { product(a, b); }); }
+  bool product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { write_product(a, b); }); }
   bool combination_of(const Lanes* w, Lanes* out) {
-    return rounded(w, m_, out, n_, [&](const V* a, V* b) { combination(a, b); });
+    return rounded(w, m_, out, n_, [&](const V* a, V* b) { write_combination(a, b); });
   }
 
   // out += sign · Aᵀ w
@@ -60,7 +89,7 @@ class Matrix {
 
   template <class F>
   bool rounded(const Lanes* from, int64_t size, Lanes* out, int64_t made, const F& multiply) {
-    given_.resize(std::max(m_, n_)), made_.assign(std::max(m_, n_), V(S(0)));
+    given_.resize(std::max(m_, n_)), made_.resize(std::max(m_, n_));
     for (int64_t i = 0; i < size; i++) given_[i] = narrowed<V>(from[i]);
     multiply(given_.data(), made_.data());
     auto fine = is_finite(V(S(0)));

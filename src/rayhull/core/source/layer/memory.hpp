@@ -7,11 +7,22 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <vector>
+#include <memory>
 
 namespace rayhull::layer {
 
-using Memory = std::vector<Lanes>;  // one piece for all kinds of blocks, one after another
+// One piece for all kinds of blocks, one after another. What is in it is unknown until it is written.
+class Memory {
+ public:
+  Lanes* of(int64_t size) {
+    if (size > size_) data_.reset(new Lanes[size]), size_ = size;
+    return data_.get();
+  }
+
+ private:
+  std::unique_ptr<Lanes[]> data_;
+  int64_t size_ = 0;
+};
 
 // n coordinates, m rows of the dual steps, r rays. A step that is left out copies nothing: its array is the one before.
 struct Arrays {
@@ -42,8 +53,7 @@ struct Arrays {
     const int64_t lengths[] = {k, k, n, n, n, n, n, n, n, r, r, r, m, m, m, n, n, n, n, std::max(rows, ranks)};
     int64_t total = 0;
     for (int64_t length : lengths) total += length;
-    if (total > int64_t(memory.size())) memory.resize(total);
-    Lanes* next = memory.data();
+    Lanes* next = memory.of(total);
     for (size_t i = 0; i < std::size(arrays); i++) *arrays[i] = next, next += lengths[i];
   }
 

@@ -25,7 +25,7 @@ class Place : Arrays {
   Place(const Program& program, const Block& block, Memory& memory, bool keeps)
       : Arrays(program, block, memory), p(program), k(block), numbers(program.numbers), n(block.size), m(block.step_rows),
         keeps(keeps), sample(program, block), direction(program, block, *this, sample, keeps),
-        finish(program, block, *this) {}
+        finish(program, block, *this, keeps) {}
 
   // The sides of these samples; returns which of them their base point certifies.
   Mask take(const GivenSides& given, const At& place) {
@@ -93,10 +93,10 @@ class Place : Arrays {
   bool clamps() const { return k.step == CLAMP || (k.step == POINTS && k.low >= 0); }
 
   void step(bool single) {
-    if (z != y) std::copy(y, y + n, z);
     if (is_dual()) {
       take_steps(single);
-      add_combination(at(k.back), m, n, last, z, -1.0);
+    } else if (z != y) {
+      std::copy(y, y + n, z);
     }
     if (clamps()) {  // x is z before: the backward pass asks where it was free
       for (int64_t j = 0; j < n; j++) x[j] = z[j], z[j] = min(max(z[j], low[j]), high[j]);
@@ -107,7 +107,7 @@ class Place : Arrays {
   template <class V>
   bool take_steps_by(std::optional<DualSteps<V>>& steps) {
     if (!steps) steps.emplace(numbers, k, keeps);
-    const Lanes bad = steps->forward(y, seen, low, high, last);
+    const Lanes bad = steps->forward(y, seen, low, high, z);
     return all(bad <= bad);
   }
 
@@ -164,7 +164,7 @@ class Place : Arrays {
       gauge = sample.gauge_of(z, scratch);
       marked = gauge.marked;
     } else if (k.scale == SHRINK || k.scale == STRICT_SHRINK) {
-      gauge = gauge_of(k.shrink, numbers, n, z, scratch);
+      gauge = gauge_of(k.shrink, numbers, n, z, scratch, keeps);
       marked = gauge.marked;
     }
     if (sided || k.scale == SHRINK) t = Lanes(1.0) / max(gauge.value, 1.0);

@@ -5,43 +5,48 @@
 
 #include "lanes.hpp"
 
+// Of a function that takes a sum out of its register: called, it would go through memory.
+#define AT_ONCE __attribute__((always_inline))
+
 namespace rayhull::layer {
 
 namespace detail {
 
-// K sums over `length` terms, in registers: entry k of term t is at matrix[t * along + k * across].
-template <int K, class V, class S>
-inline void sums(const S* matrix, int64_t length, int64_t along, int64_t across, const V* x, V* out, S sign) {
+// Which way sums run through a matrix: along its rows (a product with it), or down its columns (a combination of its rows).
+// Entries of neighbouring sums are then a row apart, or side by side.
+enum Way { ALONG, DOWN };
+
+// K sums over `length` terms, in registers, each given to take(number, sum) from the number `first` on.
+template <Way way, int K, class V, class S, class F>
+inline void sums(const S* matrix, int64_t length, int64_t row, const V* x, int64_t first, const F& take) {
   V sum[K];
 #pragma GCC unroll 12
   for (int k = 0; k < K; k++) sum[k] = V(S(0));
-  for (int64_t t = 0; t < length; t++, matrix += along) {
+  for (int64_t t = 0; t < length; t++, matrix += way == ALONG ? 1 : row) {
     const V term = x[t];
 #pragma GCC unroll 12
-    for (int k = 0; k < K; k++) sum[k] += term * V(matrix[k * across]);
+    for (int k = 0; k < K; k++) sum[k] += term * V(matrix[way == ALONG ? k * row : k]);
   }
 #pragma GCC unroll 12
-  for (int k = 0; k < K; k++) out[k] += sum[k] * V(sign);
+  for (int k = 0; k < K; k++) take(first + k, sum[k]);
 }
 
-template <int K, class V, class S>
-inline void take_sums(int64_t take, const S* matrix, int64_t length, int64_t along, int64_t across, const V* x, V* out,
-                      S sign) {
+template <Way way, int K, class V, class S, class F>
+inline void take_sums(int64_t count, const S* matrix, int64_t length, int64_t row, const V* x, int64_t first, const F& take) {
   if constexpr (K > 1) {
-    if (take < K) return take_sums<K - 1>(take, matrix, length, along, across, x, out, sign);
+    if (count < K) return take_sums<way, K - 1>(count, matrix, length, row, x, first, take);
   }
-  sums<K>(matrix, length, along, across, x, out, sign);
+  sums<way, K>(matrix, length, row, x, first, take);
 }
 
 // As many at a time as there are registers, the last ones in two equal parts: a few would wait for each other.
-template <class V, class S>
-inline void all_sums(const S* matrix, int64_t length, int64_t count, int64_t along, int64_t across, const V* x, V* out,
-                     S sign) {
+template <Way way, class V, class S, class F>
+inline void all_sums(const S* matrix, int64_t length, int64_t count, int64_t row, const V* x, const F& take) {
   constexpr int most = sizeof(V) > 32 ? 6 : 12;
-  while (count > 0) {
-    const int64_t take = count <= most ? count : count >= 2 * most ? most : (count + 1) / 2;
-    take_sums<most>(take, matrix, length, along, across, x, out, sign);
-    matrix += take * across, out += take, count -= take;
+  for (int64_t first = 0, here; first < count; first += here) {
+    const int64_t left = count - first;
+    here = left <= most ? left : left >= 2 * most ? most : (left + 1) / 2;
+    take_sums<way, most>(here, matrix + first * (way == ALONG ? row : 1), length, row, x, first, take);
   }
 }
 
@@ -72,13 +77,30 @@ inline void columns(const S* matrix, int64_t length, int64_t along, const S* x, 
 // out_i += sign * sum_j A_ij x_j, for A (m, n)
 template <class V, class S>
 inline void add_product(const S* A, int64_t m, int64_t n, const V* x, V* out, S sign = S(1)) {
-  detail::all_sums(A, n, m, 1, n, x, out, sign);
+  detail::all_sums<detail::ALONG>(A, n, m, n, x, [=](int64_t i, V sum) AT_ONCE { out[i] += sum * V(sign); });
+}
+
+// take(j, sum_i w_i A_ij), for A (m, n), while the sums are in registers
+template <class V, class S, class F>
+inline void each_combination(const S* A, int64_t m, int64_t n, const V* w, const F& take) {
+  detail::all_sums<detail::DOWN>(A, m, n, n, w, take);
 }
 
 // out_j += sign * sum_i w_i A_ij, for A (m, n)
 template <class V, class S>
 inline void add_combination(const S* A, int64_t m, int64_t n, const V* w, V* out, S sign = S(1)) {
-  detail::all_sums(A, m, n, n, 1, w, out, sign);
+  each_combination(A, m, n, w, [=](int64_t j, V sum) AT_ONCE { out[j] += sum * V(sign); });
+}
+
+// The same written, not added.
+template <class V, class S>
+inline void write_product(const S* A, int64_t m, int64_t n, const V* x, V* out) {
+  detail::all_sums<detail::ALONG>(A, n, m, n, x, [=](int64_t i, V sum) AT_ONCE { out[i] = sum; });
+}
+
+template <class V, class S>
+inline void write_combination(const S* A, int64_t m, int64_t n, const V* w, V* out) {
+  each_combination(A, m, n, w, [=](int64_t j, V sum) AT_ONCE { out[j] = sum; });
 }
 
 // A vector of one sample is padded with zeros to whole registers, and so are the rows of its matrices.

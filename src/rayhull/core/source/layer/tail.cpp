@@ -45,8 +45,7 @@ template <class T>
 void tail_forward(const Program& program, const Given<T>& given, const GivenSides& sides, int64_t dim, T* x,
                   bool* certified, int64_t start, int64_t stop) {
   const auto visit = [&](const Block& block, Place<T>& place, const At& at, Mask fine) {
-    for (int64_t j = 0; j < block.size; j++) place.out[j] = place.out[j] * at.sign + at.marked;
-    scatter_rows(place.out, block.size, x + at.first * dim, dim, at.positions, at.count);
+    scatter_rows(place.out, block.size, x + at.first * dim, dim, at);
     if (certified) add_certified(fine, at, certified);
   };
   each_place(program, given, sides, false, start, stop, visit);
