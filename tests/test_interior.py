@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -100,3 +103,36 @@ def test_a_large_unbounded_set_around_zero_needs_no_linear_program(monkeypatch: 
     monkeypatch.setattr(interior, "deepest", lambda *given: pytest.fail("a linear program was solved"))
     P = few_dense_rows(1.0)
     assert (P.rows.rhs - P.rows.matrix @ base_point(P) > 0.01).all()
+
+
+WITHIN_ONE = {
+    "tiles": lambda: rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1),
+    "a chain": lambda: rh.monotone(6) & rh.box(-1, 1),
+    "an equality": lambda: rh.Polyhedron(A_eq=[[1, 1, 1]], b_eq=[0.5], lower=-1, upper=1),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN_ONE)
+def test_a_set_within_one_has_the_centre_that_a_linear_program_leads_to(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    P = WITHIN_ONE[name]()
+    with monkeypatch.context() as patch:
+        patch.setattr(interior, "_at_hand", lambda P: None)
+        expected = centre(WITHIN_ONE[name]())
+    if name != "a chain":  # no rows that all lie on one side of the middle
+        monkeypatch.setattr(interior, "deepest", lambda *given: pytest.fail("a linear program was solved"))
+    found = centre(P)
+    assert np.abs(found.point - expected.point).max() < 1e-12
+    assert (found.implicit == expected.implicit).all()
+
+
+def test_the_first_layer_of_the_paper_needs_no_linear_program() -> None:
+    code = """
+import sys, torch, rayhull as rh
+P = rh.checkerboard((28, 28), tiles=(4, 4)) & rh.box(-1, 1)
+x = rh.Constrained(16, P)(torch.randn(4, 16))
+assert bool(P.contains(x).all())
+print("scipy.optimize" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
