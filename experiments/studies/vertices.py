@@ -1,7 +1,7 @@
 """General A x <= b: convex weights of vertices, the paper's extension, against shrinking and projecting.
 
-The task is the learned projection onto a polytope: a cube of dimension d cut by a few random halfspaces, which has
-about 2^d vertices. What was found stands in ``TEXT``.
+The task is the learned projection onto a polytope: a cube of dimension d cut by a few random halfspaces, whose
+vertices grow exponentially with d. What was found stands in ``TEXT``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WEIGHTS = ("softmax", "sparsemax", "entmax", "abs", "softplus")
 class VerticesSettings(SmallSettings):
     """General A x <= b: convex weights of vertices against shrinking and projecting."""
 
-    dimension: int = option(8, "of the polytope, a cut cube with about 2^d vertices")
+    dimension: int = option(8, "of the polytope, a cut cube: 36 vertices for 4, 928 for 8")
 
 
 class Weighted(Method):
@@ -104,15 +104,17 @@ def run(settings: VerticesSettings, digits: Digits | None, run: Run, fabric: Any
 
 
 TEXT = (
-    "The learned projection onto a cut cube of dimension d, with about 2^d vertices. The paper reports slow "
-    "convergence with a softmax over the vertices, and names its vanishing gradients, where one weight is far above "
-    "the others. They are measured here: of the error e that a point still has, the size of Jᵀe over that of e, J the "
-    "derivative of the map, the median over validation samples. It is smallest at the start, where every vertex gets "
-    "its own weight's share of the error, about 1 / 2^d. And an answer on a face needs exact zeros "
-    "for all other vertices, which a softmax approaches and never reaches. A normalised softplus falls off more "
-    "gently and helps; sparsemax and entmax do give zeros, but a vertex at zero gets no gradient and does not come "
-    "back. Shrinking needs no vertices and is the cheapest, but one scale for the whole point costs more the more "
-    "coordinates share it; the nearest point is best, and does not need the vertices either."
+    "The learned projection onto a cut cube of dimension d, which has 36 vertices for d = 4 and 928 for d = 8. "
+    "The paper reports slow convergence with a softmax over the vertices, and names its vanishing gradients, "
+    "where one weight is far above the others. They are measured here: of the error e that a point still has, the "
+    "size of Jᵀe over that of e, J the derivative of the map, the median over validation samples. Through a "
+    "softmax little of it arrives, the less the more vertices there are: each gets its own weight's share. But "
+    "that alone does not decide. A normalised softplus passes on even less at the start and ends nearer, since "
+    "Adam scales small gradients up; sparsemax and entmax pass on most and end worst, since a vertex at zero gets "
+    "no gradient and does not come back. What a softmax cannot do is an answer on a face: it needs exact zeros "
+    "for all other vertices, which it approaches and never reaches. Shrinking needs no vertices and is the "
+    "cheapest, but one scale for the whole point costs more the more coordinates share it; the nearest point is "
+    "best, and does not need the vertices either."
 )
 COMPARED = ("vertices-softmax", "vertices-sparsemax", "vertices-entmax", "vertices-softplus", "shrink", "projection")
 
