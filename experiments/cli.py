@@ -52,6 +52,7 @@ def _add_publishing(command: argparse.ArgumentParser) -> None:
     command.add_argument("--draw", type=Path, help="a folder for the figures")
     command.add_argument("--format", nargs="+", default=["svg"], choices=("svg", "pdf", "png"), help="of the curves")
     command.add_argument("--again", action="store_true", help="add nothing: fill and draw from what is published")
+    command.add_argument("--retire", nargs="+", metavar=("STUDY", "LABEL"), help="take rows out that others replace")
 
 
 def _add_studies(command: argparse.ArgumentParser, arguments: Sequence[str]) -> list[argparse.ArgumentParser]:
@@ -142,9 +143,11 @@ def _report(options: argparse.Namespace) -> bool:
 
 
 def _publish(options: argparse.Namespace) -> bool:
-    from experiments.publish import draw, fill, publish
+    from experiments.publish import draw, fill, publish, retire
 
     written = [] if options.again else publish(options.out, options.to)
+    if options.retire:
+        written += retire(options.to, options.retire[0], options.retire[1:])
     if options.fill:
         fill(options.fill, options.to)
         written.append(options.fill)

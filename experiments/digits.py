@@ -35,8 +35,12 @@ CHECKSUMS = {
         "test_images": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "test_labels": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
-    # Fashion-MNIST publishes MD5 sums of its archives only; download.py checks those, and the shapes here.
-    "fashion-mnist": {},
+    "fashion-mnist": {
+        "train_images": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "train_labels": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "test_images": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "test_labels": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    },
 }
 DATASETS = ("mnist", "fashion-mnist", "mnist-small")
 
@@ -71,7 +75,7 @@ def load(name: str = "mnist", folder: str | Path | None = None, quiet: bool = Fa
         from experiments import download
 
         place = download.cached(name, quiet=quiet)
-    raw = {part: read_idx(_find(place, stem), CHECKSUMS[name].get(part)) for part, stem in FILES.items()}
+    raw = {part: read_idx(_find(place, stem), CHECKSUMS[name][part]) for part, stem in FILES.items()}
     return _split(raw)
 
 

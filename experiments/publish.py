@@ -20,6 +20,7 @@ from experiments.report.collect import collect
 from experiments.report.groups import Group, name_apart
 from experiments.report.pages import markdown_table
 from experiments.report.pooling import together
+from experiments.report.related import related
 from experiments.report.style import rendered
 from experiments.report.tables import computed, gap
 from experiments.results import explained, read_json, replace, write_json
@@ -40,6 +41,15 @@ def publish(out: Path, to: Path) -> list[Path]:
         for study, groups in collect(out, unfinished=False, known=partial(seeds_known, before)).items():
             written += _write(to, study, joined(before.get(study, []), groups))
     return written
+
+
+def retire(to: Path, study: str, labels: Sequence[str]) -> list[Path]:
+    """Take rows of ``study`` out of what is published, by their labels: what other runs have taken the place of."""
+    groups = read(to).get(study, [])
+    unknown = set(labels) - {group.label for group in groups}
+    if unknown:
+        raise ResultsError(f"{study} has no published row {sorted(unknown)}: the labels are those of its table.")
+    return _write(to, study, name_apart([group for group in groups if group.label not in labels]))
 
 
 def seeds_known(before: Mapping[str, Sequence[Group]], group: Group) -> set[int]:
@@ -136,9 +146,10 @@ def _read_sheet(path: Path) -> np.ndarray | None:
 
 
 def fill(document: Path, published: Path) -> None:
-    """Put each study's table, and that of what was computed, between ``<!-- STUDY -->`` and ``<!-- end -->``."""
+    """Put each study's table between ``<!-- STUDY -->`` and ``<!-- end -->``; ``computed`` and ``related`` likewise."""
     text, known = document.read_text(encoding="utf-8"), _known(published)
-    written = {study: section.table for study, section in sections_of(known).items()} | {"computed": computed(known)}
+    written = {study: section.table for study, section in sections_of(known).items()}
+    written |= {"computed": computed(known), "related": related(known, OPTIMUM)}
     for name, table in written.items():
         first, last = f"<!-- {name} -->\n", "<!-- end -->"
         if first in text:

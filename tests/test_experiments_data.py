@@ -107,6 +107,21 @@ def test_an_unknown_dataset_is_refused_with_the_choices():
         digits.load("imagenet")
 
 
+def test_digits_are_not_taken_for_clothes(folder):
+    with pytest.raises(DataError, match="damaged or another dataset"):
+        digits.load("fashion-mnist", folder)
+
+
+def test_files_that_the_system_has_installed_are_taken(folder, cache, monkeypatch):
+    monkeypatch.setitem(digits.CHECKSUMS, "fashion-mnist", digits.CHECKSUMS["mnist"])  # those of the made-up images
+    monkeypatch.setitem(download.INSTALLED, "fashion-mnist", folder)
+    monkeypatch.setitem(download.MIRRORS, "fashion-mnist", [])
+    assert len(digits.load("fashion-mnist", quiet=True).test) == 30
+    (folder / f"{digits.FILES['test_labels']}.gz").unlink()
+    with pytest.raises(DataError, match="Debian's package dataset-fashion-mnist"):
+        digits.load("fashion-mnist", quiet=True)
+
+
 class _Server(http.server.BaseHTTPRequestHandler):
     """Serves files from memory, ranges included; ``cut`` ends the first answer early."""
 

@@ -7,9 +7,11 @@ import torch
 
 import rayhull as rh
 from experiments import cli, digits, methods
-from experiments.results import read_json
+from experiments.report.collect import collect
+from experiments.report.sections import ranked
+from experiments.results import read_json, read_lines
 from experiments.schedules import Schedule
-from experiments.studies import projection, timing, vae, vertices
+from experiments.studies import load, projection, steps, timing, vae, vertices
 from experiments.studies.projection import ProjectionSettings
 from experiments.studies.timing import TimingSettings
 from experiments.studies.vae import VaeSettings
@@ -61,6 +63,20 @@ def test_the_generators_of_the_papers_layer_run_through_one_pixel_of_their_tile(
     assert (x[:, corner::7, corner::7].flatten(1).count_nonzero(1) == 1).all()
     pixels, times = x.flatten(1).count_nonzero(1).unique(return_counts=True)
     assert dict(zip(pixels.tolist(), times.tolist(), strict=True)) == {2: 1536, ray: 16}
+
+
+@pytest.mark.parametrize("name", FULL_SIZE)
+def test_the_loss_of_a_soft_method_is_also_that_of_its_nearest_points(name, images):
+    torch.manual_seed(0)
+    task = projection.build(settings(name), images.validation[:64]).eval()
+    with torch.no_grad():
+        measures = task.evaluate()
+        inside = rh.project(P, task.network(task.validation))
+    assert ("projected_loss" in measures) == (not task.method.hard)
+    if not task.method.hard:
+        expected = torch.nn.functional.mse_loss(inside, task.validation)
+        assert measures["projected_loss"] == pytest.approx(float(expected))
+        assert measures["projected_loss"] > 0.35  # a point of the set: never below the optimum
 
 
 def test_the_optimum_is_the_papers_lower_bound(images):
@@ -155,6 +171,36 @@ def test_each_small_study_runs_and_is_inside(tmp_path, study, method):
     options = [*SMALL[2:], "--dimension", "4"] if study == "vertices" else SMALL[2:]
     assert cli.main(["run", study, "--method", method, "--out", str(tmp_path), *options]) == 0
     assert read_json(tmp_path / study / method / "seed-0" / "summary.json")["violation"] < 1e-5
+
+
+def test_the_learned_projection_on_other_images_has_their_own_optimum(tmp_path):
+    for method in ("optimum", "ttp"):
+        assert cli.main(["run", "fashion", "--method", method, "--out", str(tmp_path), *SMALL]) == 0
+    rows = {group.method: row for group, row in zip(*_fashion(tmp_path), strict=True)}
+    assert rows["optimum"]["gap to the optimum"] == "0.00 %"
+    assert float(rows["ttp"]["gap to the optimum"].split()[0]) > 0
+    assert "paper" not in rows["ttp"]
+
+
+def _fashion(out):
+    groups = ranked(collect(out)["fashion"])
+    return groups, load("fashion").section(groups).table
+
+
+def test_a_training_step_of_every_method_is_timed_at_both_sizes(tmp_path):
+    brief = ["--repeats", "2", "--solver-repeats", "0", "--batch-size", "16", "--quiet"]
+    assert cli.main(["run", "steps", "--out", str(tmp_path), *brief]) == 0
+    folder = tmp_path / "steps" / "all" / "seed-0"
+    timed = [(line["model"], line["method"], len(line["seconds"])) for line in read_lines(folder / "metrics.jsonl")]
+    assert timed == [(size, name, 2) for size in ("28 x 28", "8 x 8") for name in steps.FULL]
+
+
+@pytest.mark.parametrize("name", steps.FULL)
+def test_a_step_that_is_timed_trains_the_network(name, images):
+    step = steps.Step(name, images.train, P, steps.StepSettings(batch_size=8))
+    before = [p.detach().clone() for p in step.task.parameters()]
+    step()
+    assert any(not torch.equal(old, new) for old, new in zip(before, step.task.parameters(), strict=True))
 
 
 def test_the_error_that_reaches_the_coefficients_is_that_of_the_softmax_over_vertices():

@@ -20,9 +20,10 @@ from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
 from experiments.report.groups import Group
 from experiments.report.headlines import headlines
+from experiments.report.related import related
 from experiments.settings import as_dict
 from experiments.studies import load
-from experiments.studies.projection import ProjectionSettings, figure_3
+from experiments.studies.projection import ProjectionSettings, figure_3, swept
 from experiments.studies.timing import TimingSettings
 from experiments.studies.vae import VaeSettings
 
@@ -277,7 +278,8 @@ def test_a_reproduction_has_the_papers_runs():
         assert [s.seed for s in paper] == list(range(10))
     rates = [s.learning_rate for s in figure_3 if s.method == "paper" and s.seed == 2 and s.box_delay]
     assert sorted(rates) == [1e-5, 3e-5, 1e-4, 3e-4, 1e-3]
-    assert {s.learning_rate for s in of_study if s.generators == "cddlib"} == {1e-4, 1e-3}
+    theirs = {(s.learning_rate, s.schedule) for s in of_study if s.generators == "cddlib"}
+    assert theirs == {(1e-4, "plateau"), (1e-3, "plateau"), (1e-4, "halving")}
     for method in ("unconstrained", "ttp", "paper", "constrained"):
         assert sum(j.study == "vae" and j.settings.method == method for j in jobs) == 3
     assert [(j.settings.repeats, j.settings.network_threads) for j in jobs if j.study == "timing"] == [
@@ -295,6 +297,62 @@ def test_figure_3_shows_the_papers_own_settings_and_the_best_of_each_method():
     better, worse = group(0.38, method="paper", learning_rate=1e-3), group(0.39, method="paper", learning_rate=3e-4)
     ours = [group(0.36, method="constrained"), group(0.35, method="constrained", epochs=60)]
     assert figure_3([delayed, started, better, worse, *ours]) == [delayed, started, better, ours[1]]
+
+
+def trained_group(study: str, loss: float, summary: dict[str, float], runs: int = 1, **settings: object) -> Group:
+    saved = as_dict(ProjectionSettings(**settings))
+    spread = {"mean": loss, "std": 0.0, "max": loss}
+    of_summary = {key: {"mean": value, "std": 0.0, "max": value} for key, value in summary.items()}
+    return Group(study, saved, {"runs": runs, "finished_runs": runs, "best_val_loss": spread, "summary": of_summary})
+
+
+def test_the_sweep_shows_the_papers_settings_at_every_rate():
+    rates = [trained_group("projection", 0.36 + rate, {}, method="paper", learning_rate=rate) for rate in (1e-4, 1e-3)]
+    others = [
+        trained_group("projection", 0.5, {}, method="paper", box_delay=0),
+        trained_group("projection", 0.5, {}, method="paper", schedule="halving"),
+        trained_group("projection", 0.5, {}, method="constrained"),
+        trained_group("projection", 0.5, {}, method="paper", generators="cddlib"),  # one rate is no sweep
+    ]
+    found = swept([*rates, *others], optimum=0.36)
+    assert list(found) == ["our generators"]
+    assert [rate for rate, *_ in found["our generators"]] == [1e-4, 1e-3]
+    assert [gap for _, gap, _ in found["our generators"]] == pytest.approx([100 * 1e-4 / 0.36, 100 * 1e-3 / 0.36])
+
+
+def test_related_work_says_where_each_method_ends_and_what_its_training_costs():
+    case = {"model": "28 x 28", "method": "penalty", "times_the_unconstrained_network": 1.25}
+    soft = {"violation": 3.0, "best_projected_loss": 0.37}
+    studies = {
+        "projection": [
+            trained_group("projection", 0.2, soft, runs=3, method="penalty"),
+            trained_group("projection", 0.9, soft, method="penalty", epochs=10),  # not its best
+            trained_group("projection", 0.36, {"violation": 0.0}, method="constrained"),
+        ],
+        "optnet": [trained_group("optnet", 0.6, {"violation": 0.0, "optimum": 0.5}, method="optnet")],
+        "steps": [Group("steps", {}, {"cases": [case]})],
+    }
+    penalty, ours, optnet = related(studies, optimum=0.36)
+    assert (penalty["hard"], penalty["runs"], penalty["training step, times the free network"]) == ("no", "3", "1.25")
+    assert penalty["gap, outputs projected"] == "2.78 ± 0.00 %"
+    assert penalty["largest violation"] == "3.0e+00"
+    assert (ours["hard"], ours["gap to the optimum"], ours["gap, outputs projected"]) == ("yes", "0.00 %", "–")
+    assert (optnet["study"], optnet["gap to the optimum"]) == ("the same at 8 x 8", "20.00 %")
+
+
+def test_rows_that_others_replace_can_be_taken_out(results, tmp_path, capsys):
+    to = tmp_path / "published"
+    other = ProjectionSettings(epochs=3, box_delay=0)
+    lines = [{"epoch": 1, "val_loss": 0.5, "seconds": 1.0}]
+    write_run(results / "projection" / "other" / "seed-0", "projection", other, lines, {"violation": 0.0, "inside": 1})
+    publish = ["publish", "--out", str(results), "--to", str(to)]
+    assert cli.main([*publish, "--retire", "projection", "rayhull.Constrained, box from the start"]) == 0
+    [left] = read(to)["projection"]
+    assert (left.label, left.runs) == ("rayhull.Constrained", 2)
+    assert left.pictures["x"].shape == (5, 28, 28)
+    assert cli.main([*publish, "--again", "--retire", "projection", "nonsense"]) == 2
+    assert "has no published row ['nonsense']" in capsys.readouterr().err
+    assert len(read(to)["projection"]) == 1
 
 
 def test_only_takes_the_runs_that_are_named_in_their_order():

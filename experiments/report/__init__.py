@@ -47,7 +47,9 @@ def sections_of(studies: Mapping[str, Sequence[Group]]) -> dict[str, Section]:
 
 def title(studies: Mapping[str, Sequence[Group]]) -> str:
     """What it is: how large, how long, how many runs of each row."""
-    groups = [group for name in studies if name != "timing" for group in studies[name]]
+    from experiments.studies import TIMED
+
+    groups = [group for name in studies if name not in TIMED for group in studies[name]]
     small = any(group.settings.get("dataset") == "mnist-small" for group in groups)
     name = "The paper's studies in small" if small else "The paper's studies"
     if not groups:

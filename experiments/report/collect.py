@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.report.groups import Group, Spread, name_apart
 from experiments.results import METRICS, SAMPLES, SETTINGS, SUMMARY, find_runs, read_json, read_lines
+from experiments.studies import TIMED
 
 POINTS = 60  # of a curve, at most
 
@@ -40,7 +41,7 @@ class _Runs:
         """Their numbers and pictures; None where no run got anywhere."""
         if not self.folders:
             return None
-        numbers = timed(self) if self.study == "timing" else trained(self)
+        numbers = timed(self) if self.study in TIMED else trained(self)
         return Group(self.study, self.settings, numbers, self.pictures())
 
     def without(self, seeds: Collection[int]) -> _Runs:

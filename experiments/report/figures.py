@@ -56,6 +56,22 @@ def _plain_ticks(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
+def by_rate(series: dict[str, list[tuple[float, float, float]]], label: str, reported: float) -> Any:
+    """Mean and deviation at each learning rate, a line for each entry; dotted is what the paper reports."""
+    figure, axes = pyplot().subplots(figsize=(6, 3.4))
+    for place, (name, points) in enumerate(series.items()):
+        rates, means, deviations = zip(*sorted(points), strict=True)
+        style = {"color": colour("paper"), "ls": line_style(place), "marker": "o", "capsize": 3}
+        axes.errorbar(rates, means, yerr=deviations, label=name, **style)
+    axes.axhline(reported, color="black", lw=1, ls=(0, (1, 1)), label=f"the paper: within {reported:g} %")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("learning rate at the start")
+    axes.set_ylabel(label)
+    axes.legend(fontsize=8)
+    return figure
+
+
 def side_by_side(columns: dict[str, np.ndarray], rows: int) -> Any:
     """One column of pictures for each entry. Shape of each: (at least rows, h, w)."""
     names = list(columns)

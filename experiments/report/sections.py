@@ -21,7 +21,7 @@ ORDER = (
     "lagrangian",
     "penalty",
 )
-HARD = ("ttp", "paper", "constrained", "projection", "leak")
+HARD = ("ttp", "paper", "constrained", "projection", "leak", "optnet", "softmax")
 
 
 def small(study: str, title: str, text: str, groups: Sequence[Group]) -> Section:
@@ -52,9 +52,14 @@ def best_of_each(groups: Sequence[Group]) -> list[Group]:
     return list(best.values())
 
 
+def is_hard(method: str) -> bool:
+    """Whether every point it delivers is inside."""
+    return method in HARD
+
+
 def hard(groups: Sequence[Group]) -> list[Group]:
     """Those whose points are always inside, and that have a curve to show."""
-    return [g for g in groups if g.method in HARD and g.curve()]
+    return [g for g in groups if is_hard(g.method) and g.curve()]
 
 
 def shaded(groups: Sequence[Group]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.report import paper
 from experiments.report.groups import Group, Spread
+from experiments.report.style import full_name
 from experiments.studies import NAMES
 
 Table = list[dict[str, str]]
@@ -36,9 +37,14 @@ def largest(found: Spread | None) -> str:
 def gap(group: Group, optimum: float) -> Spread | None:
     """By how many percent the best validation loss is above the optimum."""
     best = group.spread("best_val_loss")
-    if best is None or group.settings["dataset"] == "fashion-mnist":  # the optimum is that of the digits
-        return None
-    mean, std, most, runs = best
+    if best is None or (group.study == "projection" and group.settings["dataset"] == "fashion-mnist"):
+        return None  # the optimum is that of the digits
+    return above(best, optimum)
+
+
+def above(loss: Spread, optimum: float) -> Spread:
+    """By how many percent a loss is above the optimum."""
+    mean, std, most, runs = loss
     return Spread(100 * (mean / optimum - 1), 100 * std / optimum, 100 * (most / optimum - 1), runs)
 
 
@@ -125,6 +131,27 @@ def _timed(group: Group, case: dict[str, Any]) -> dict[str, str]:
         "faster than the OSQP loop by": f"{gain:.0f}x" if gain else "–",
         "paper": paper.TIMES.get((case["model"], case["label"]), "–"),
     }
+
+
+def steps(groups: Sequence[Group]) -> Table:
+    """One row a size and method: milliseconds of a training step, and the ratio of medians to the free network."""
+    return [
+        {
+            "images": case["model"],
+            "method": full_name(case["method"]),
+            "milliseconds a step": f"{1e3 * case['median_seconds']:.2f}",
+            "middle half": " to ".join(f"{1e3 * end:.2f}" for end in case["middle_half"]),
+            "repeats": str(case["repeats"]),
+            "times the unconstrained network": times(case["times_the_unconstrained_network"]),
+        }
+        for group in groups
+        for case in group.numbers["cases"]
+    ]
+
+
+def times(ratio: float | None) -> str:
+    """A ratio with three digits."""
+    return "–" if ratio is None else f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def small(groups: Sequence[Group]) -> Table:

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NAMES = ("projection", "vae", "timing", "vertices", "simplex", "shapes", "classifiers", "optnet")
+NAMES = ("projection", "vae", "timing", "fashion", "vertices", "simplex", "shapes", "classifiers", "optnet", "steps")
 """The three of the paper, then what it only mentions: the order of the report and of a reproduction."""
+
+TIMED = ("timing", "steps")
+"""Those that time cases in turn, and have no epochs."""
 
 
 @dataclass(frozen=True)
