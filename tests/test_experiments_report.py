@@ -18,7 +18,7 @@ from experiments.publish import publish, read
 from experiments.report import make
 from experiments.report.collect import collect
 from experiments.report.figures import columns, mosaic
-from experiments.report.groups import Group
+from experiments.report.groups import Group, name_apart
 from experiments.report.headlines import headlines
 from experiments.report.related import related
 from experiments.settings import as_dict
@@ -326,13 +326,16 @@ def test_related_work_says_where_each_method_ends_and_what_its_training_costs():
     studies = {
         "projection": [
             trained_group("projection", 0.2, soft, runs=3, method="penalty"),
-            trained_group("projection", 0.9, soft, method="penalty", epochs=10),  # not its best
+            trained_group("projection", 0.9, soft, method="penalty", penalty_weight=1.0),
             trained_group("projection", 0.36, {"violation": 0.0}, method="constrained"),
+            trained_group("projection", 0.37, {"violation": 0.0}, method="constrained", epochs=10),  # not its best
         ],
         "optnet": [trained_group("optnet", 0.6, {"violation": 0.0, "optimum": 0.5}, method="optnet")],
         "steps": [Group("steps", {}, {"cases": [case]})],
     }
-    penalty, ours, optnet = related(studies, optimum=0.36)
+    name_apart(studies["projection"])
+    light, penalty, ours, optnet = related(studies, optimum=0.36)
+    assert (light["method"], penalty["method"]) == ("penalty, weight 1", "penalty, weight 10")
     assert (penalty["hard"], penalty["runs"], penalty["training step, times the free network"]) == ("no", "3", "1.25")
     assert penalty["gap, outputs projected"] == "2.78 ± 0.00 %"
     assert penalty["largest violation"] == "3.0e+00"

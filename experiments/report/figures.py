@@ -12,21 +12,31 @@ from experiments.report.groups import Group
 from experiments.report.style import colour, full_name, line_style, pyplot, show_image
 
 
-def convergence(groups: Sequence[Group], label: str, optimum: float | None = None) -> Any:
-    """The validation loss over epochs and over seconds; shaded is one standard deviation over the runs."""
-    figure, (by_epoch, by_time) = pyplot().subplots(1, 2, figsize=(10, 4.8), sharey=True)
+def convergence(groups: Sequence[Group], label: str, optimum: float | None = None, over_time: bool = True) -> Any:
+    """The validation loss over epochs; beside it the gap to the optimum where one is given, else the loss over seconds.
+
+    Shaded is one standard deviation over the runs. ``over_time=False``: epochs alone, for runs that shared their
+    machine with others.
+    """
+    panels = 1 if optimum is None and not over_time else 2
+    figure, grid = pyplot().subplots(1, panels, figsize=(10, 4.8), squeeze=False)
+    by_epoch, beside = grid[0, 0], grid[0, -1]
     seen: dict[str, int] = {}
     for group in groups:
         place = seen[group.method] = seen.get(group.method, -1) + 1
-        for axes, key in ((by_epoch, "epochs"), (by_time, "seconds")):
-            _band(axes, group, key, place)
-    for axes, name in ((by_epoch, "epoch"), (by_time, "seconds of training")):
-        axes.set_xlabel(name)
-        axes.set_yscale("log")
-        _plain_ticks(axes)
+        _band(by_epoch, group, "epochs", place)
         if optimum is not None:
-            axes.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
-    by_epoch.set_ylabel(label)
+            _band(beside, group, "epochs", place, optimum)
+        elif over_time:
+            _band(beside, group, "seconds", place)
+    _loss_axes(by_epoch, "epoch", label)
+    if optimum is not None:
+        by_epoch.axhline(optimum, color="black", lw=1, ls=(0, (1, 1)), label="optimum")
+        beside.set(xlabel="epoch", ylabel="gap to the optimum, %", yscale="log")
+        beside.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    elif over_time:
+        _loss_axes(beside, "seconds of training", label)
+        beside.set_ylim(by_epoch.get_ylim())
     handles, labels = by_epoch.get_legend_handles_labels()
     short = [textwrap.fill(text, 58) for text in labels]  # a browser's letters are wider than those measured here
     figure.legend(handles, short, fontsize=8, loc="outside lower center", ncols=2)
@@ -34,14 +44,22 @@ def convergence(groups: Sequence[Group], label: str, optimum: float | None = Non
     return figure
 
 
-def _band(axes: Any, group: Group, key: str, place: int) -> None:
-    """One curve; for a single epoch a dot."""
+def _loss_axes(axes: Any, name: str, label: str) -> None:
+    axes.set(xlabel=name, ylabel=label, yscale="log")
+    _plain_ticks(axes)
+
+
+def _band(axes: Any, group: Group, key: str, place: int, optimum: float | None = None) -> None:
+    """One curve, or by how many percent it is above the optimum; for a single epoch a dot."""
     curve = group.curve()
     x, mean, tint = curve[key], curve["mean"], colour(group.method)
     shown = {"color": tint, "ls": line_style(place), "lw": 1.6, "marker": "o" if len(x) == 1 else None}
-    axes.plot(x, mean, label=f"{group.label} (n = {group.runs})", **shown)
+    low, high = (mean + sign * curve.get("std", 0.0) for sign in (-1, 1))
+    if optimum is not None:
+        low, mean, high = (100 * (loss / optimum - 1) for loss in (low, mean, high))
+    axes.plot(x, mean, label=f"{group.label} (n\u00a0=\u00a0{group.runs})", **shown)
     if group.runs > 1 and "std" in curve:
-        axes.fill_between(x, mean - curve["std"], mean + curve["std"], color=tint, alpha=0.18, lw=0)
+        axes.fill_between(x, low, high, color=tint, alpha=0.18, lw=0)
 
 
 def _plain_ticks(axes: Any) -> None:

@@ -39,6 +39,7 @@ _PHRASE = {
     "epochs": lambda v: f"{v} epochs",
     "shape": str,
     "dimension": lambda v: f"d = {v}",
+    "penalty_weight": lambda v: f"weight {v:g}",
 }
 _ONLY = {  # no other method has them
     "box_delay": "paper",

@@ -26,22 +26,36 @@ def related(studies: Studies, optimum: float) -> tables.Table:
 
 def _rows(study: str, studies: Studies, optimum: float) -> Iterator[dict[str, str]]:
     title, size, methods = SHOWN[study]
-    best = {group.method: group for group in best_of_each(ranked(studies[study]))}
-    for method in (*methods, *OURS):
-        if method in best:
-            group = best[method]
-            bound = optimum if study == "projection" else _bound(group)
-            yield {
-                "study": title,
-                "method": NAMES.get((study, method), full_name(method)),
-                "hard": "yes" if is_hard(method) else "no",
-                "runs": str(group.runs),
-                "validation loss": tables.spread(group.spread("best_val_loss"), ".5f"),
-                "gap to the optimum": _gap(group, bound, "best_val_loss"),
-                "gap, outputs projected": _gap(group, bound, "best_projected_loss"),
-                "largest violation": tables.largest(group.summary("violation")),
-                "training step, times the free network": tables.times(_cost(studies, size, method)),
-            }
+    for group in _shown(studies[study], (*methods, *OURS)):
+        bound = optimum if study == "projection" else _bound(group)
+        yield {
+            "study": title,
+            "method": _name(group),
+            "hard": "yes" if is_hard(group.method) else "no",
+            "runs": str(group.runs),
+            "validation loss": tables.spread(group.spread("best_val_loss"), ".5f"),
+            "gap to the optimum": _gap(group, bound, "best_val_loss"),
+            "gap, outputs projected": _gap(group, bound, "best_projected_loss"),
+            "largest violation": tables.largest(group.summary("violation")),
+            "training step, times the free network": tables.times(_cost(studies, size, group.method)),
+        }
+
+
+def _shown(groups: Sequence[Group], methods: Sequence[str]) -> list[Group]:
+    """Of a hard method its best group; of a soft one all, since a smaller loss comes with a larger violation."""
+    best = best_of_each(groups)
+    return [
+        group
+        for method in methods
+        for group in ranked(groups)
+        if group.method == method and (group in best or not is_hard(method))
+    ]
+
+
+def _name(group: Group) -> str:
+    """The method as related work calls it; of a soft one with its weight, of a hard one without its settings."""
+    own = NAMES.get((group.study, group.method), full_name(group.method))
+    return own if is_hard(group.method) else group.label
 
 
 def _bound(group: Group) -> float | None:

@@ -37,7 +37,8 @@ def section(groups: Sequence[Group]) -> Section:
     curves = hard(rows)
     if curves:
         drawing = figures.convergence(curves, "validation loss", optimum if measured else None)
-        made.figures.append(Figure("fashion", f"Validation loss over epochs and over time{shaded(curves)}.", drawing))
+        caption = f"Validation loss over epochs, and by how much it is above the optimum{shaded(curves)}."
+        made.figures.append(Figure("fashion", caption, drawing))
     return made
 
 

@@ -147,8 +147,9 @@ def section(groups: Sequence[Group]) -> Section:
     if curves:
         drawing = figures.convergence(curves, "validation loss, mean squared error per pixel", optimum)
         caption = (
-            f"Validation loss over epochs and over time{shaded(curves)}: the paper's layer in its own settings, and "
-            "the best group of each method. Hard methods only: outside the set a loss below the optimum means nothing."
+            f"Validation loss over epochs, and by how much it is above the optimum{shaded(curves)}: the paper's layer "
+            "in its own settings, and the best group of each method. Hard methods only: outside the set a loss below "
+            "the optimum means nothing."
         )
         made.figures.append(Figure("projection-convergence", caption, drawing))
     series = swept(rows, optimum)
@@ -247,6 +248,9 @@ def _beside(seed: int) -> Iterator[Job]:
     yield job("projection", code, 220 * 6, "paper-authors-code")
     for method in SOFT:
         yield job("projection", ProjectionSettings(method=method, seed=seed, **OURS), 60 * 5)
+    for method in ("penalty", "lagrangian"):  # a smaller weight: nearer to the images, further outside
+        lighter = ProjectionSettings(method=method, seed=seed, penalty_weight=1.0, **OURS)
+        yield job("projection", lighter, 60 * 5, f"{method}-weight-1")
     identity = {**OURS, "learning_rate": 1e-4, "epochs": 5, "start": "identity"}
     yield job("projection", ProjectionSettings(method="constrained", seed=seed, **identity), 25, "constrained-identity")
 

@@ -202,10 +202,10 @@ def section(groups: Sequence[Group]) -> Section:
             made.figures.append(Figure(name, caption, figures.mosaics(found, side), photographs=True))
     curves = hard(rows)
     if curves:
-        drawing = figures.convergence(curves, "negative ELBO on the validation set, nats")
+        drawing = figures.convergence(curves, "negative ELBO on the validation set, nats", over_time=False)
         caption = (
-            f"Negative ELBO over epochs and over time, of the hard methods{shaded(curves)}. While its box is delayed, "
-            "a method is trained without the box and judged with it."
+            f"Negative ELBO over epochs, of the hard methods{shaded(curves)}. While its box is delayed, a method is "
+            "trained without the box and judged with it."
         )
         made.figures.append(Figure("vae-convergence", caption, drawing))
     return made
