@@ -24,6 +24,7 @@ from experiments.report.related import related
 from experiments.report.style import rendered
 from experiments.report.tables import computed, gap
 from experiments.results import explained, read_json, replace, write_json
+from experiments.studies import TIMED
 from experiments.studies.projection import OPTIMUM
 
 PUBLISHED = Path(__file__).parent.parent / "results" / "published"
@@ -73,7 +74,10 @@ def joined(old: Sequence[Group], new: Sequence[Group]) -> list[Group]:
 
 
 def _key(group: Group) -> str:
-    return repr((group.note, sorted(group.settings.items(), key=str)))
+    """What makes two groups one; a new measurement of times takes the place of one with fewer or more repeats."""
+    counts = ("repeats", "solver_repeats") if group.study in TIMED else ()
+    settings = [(name, value) for name, value in group.settings.items() if name not in counts]
+    return repr((group.note, sorted(settings, key=str)))
 
 
 def _write(to: Path, study: str, groups: Sequence[Group]) -> list[Path]:

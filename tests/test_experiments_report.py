@@ -343,6 +343,18 @@ def test_related_work_says_where_each_method_ends_and_what_its_training_costs():
     assert (optnet["study"], optnet["gap to the optimum"]) == ("the same at 8 x 8", "20.00 %")
 
 
+def test_new_times_replace_those_with_fewer_repeats(results, tmp_path):
+    to, lines = tmp_path / "published", [{"epoch": 0, "model": "projection", "method": "paper", "label": "paper"}]
+    publish(results, to)
+    for threads, seconds in ((1, [3.0] * 4), (2, [5.0] * 4)):
+        settings = TimingSettings(repeats=4, solver_repeats=2, network_threads=threads)
+        lines[0]["seconds"] = seconds
+        write_run(tmp_path / "new" / "timing" / f"{threads}", "timing", settings, lines, {"threads": threads})
+    publish(tmp_path / "new", to)
+    found = {group.settings["network_threads"]: group.numbers["cases"] for group in read(to)["timing"]}
+    assert {threads: [case["median_seconds"] for case in cases] for threads, cases in found.items()} == {1: [3], 2: [5]}
+
+
 def test_rows_that_others_replace_can_be_taken_out(results, tmp_path, capsys):
     to = tmp_path / "published"
     other = ProjectionSettings(epochs=3, box_delay=0)
