@@ -41,13 +41,13 @@ _PHRASE = {
     "dimension": lambda v: f"d = {v}",
     "penalty_weight": lambda v: f"weight {v:g}",
 }
-_ONLY = {  # no other method has them
-    "box_delay": "paper",
-    "generators": "paper",
-    "free_epochs": "constrained",
-    "free_loss": "constrained",
-    "leak": "constrained",
-    "penalty_weight": "penalty",
+_ONLY = {  # no other methods have them
+    "box_delay": ("paper",),
+    "generators": ("paper",),
+    "free_epochs": ("constrained",),
+    "free_loss": ("constrained",),
+    "leak": ("constrained",),
+    "penalty_weight": ("penalty", "lagrangian"),
 }
 
 
@@ -146,7 +146,7 @@ def name_apart(groups: Sequence[Group]) -> list[Group]:
     for group in ordered:
         twins = [other for other in ordered if other.method == group.method]
         apart = [key for key in _NAMED if len({repr(t.settings.get(key)) for t in twins}) > 1]
-        told = [key for key in apart if _ONLY.get(key, group.method) == group.method] or apart
+        told = [key for key in apart if group.method in _ONLY.get(key, (group.method,))] or apart
         parts = [full_name(group.method), *(_phrase(key, group.settings[key]) for key in told), group.note]
         group.label = ", ".join(part for part in parts if part)
     return ordered
