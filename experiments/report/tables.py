@@ -149,8 +149,8 @@ def steps(groups: Sequence[Group]) -> Table:
 
 
 def times(ratio: float | None) -> str:
-    """A ratio with three digits."""
-    return "–" if ratio is None else f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+    """A ratio: 1.15, 35, 1200."""
+    return "–" if ratio is None else f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}"
 
 
 def small(groups: Sequence[Group]) -> Table:
