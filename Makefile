@@ -25,6 +25,12 @@ help:  ## List the targets
 	$(INSTALL) --no-build-isolation -e '.[dev]'
 	@touch $@
 
+# OptNet's layer imports cvxpy, and asks for a NumPy that it does not need.
+.venv/optnet: .venv/demo
+	$(INSTALL) cvxpy
+	$(INSTALL) --no-deps qpth
+	@touch $@
+
 .venv/bench: .venv/dev pyproject.toml
 	$(INSTALL) --no-build-isolation -e '.[bench]'
 	@touch $@
@@ -47,7 +53,7 @@ web/node_modules: web/package.json
 demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)
 	$(BIN)/python -m experiments demo
 
-reproduce: .venv/demo  ## The whole paper: hours on a CPU; stop it and go on at any time
+reproduce: .venv/optnet  ## The whole paper: hours on a CPU; stop it and go on at any time
 	$(BIN)/python -m experiments reproduce
 
 docs: .venv/docs  ## The site with its gallery, in docs/_build/html; the page that runs needs Node.js and is left out without

@@ -98,15 +98,15 @@ def projection() -> str:
 
 
 def study() -> str:
-    """The learned projection's gap to the optimum, as published."""
+    """The learned projection's gap to the optimum, as published; outside the set it would mean nothing."""
     rows = []
     for group in load(ROOT / "results" / "published" / "projection.json")["groups"]:
-        gap, inside = group.get("gap_percent"), group.get("summary", {}).get("inside_exactly")
-        if gap is None or group["settings"]["method"] == "optimum":
+        found = group["summary"]
+        if group["settings"]["method"] == "optimum" or found["inside"]["mean"] < 1:
             continue
-        exactly = "" if inside is None else f"{100 * inside['mean']:.0f} %"
-        rows.append([group["label"], str(group["runs"]), f"{gap['mean']:.2f} %", exactly])
-    return table(rows, ["learned projection (MNIST)", "runs", "gap to the optimum", "inside exactly"])
+        gap, exactly = f"{group['gap_percent']['mean']:.2f} %", f"{100 * found['inside_exactly']['mean']:.0f} %"
+        rows.append([group["label"], str(group["runs"]), gap, exactly])
+    return table(rows, ["learned projection (MNIST), hard methods", "runs", "gap to the optimum", "inside exactly"])
 
 
 def inference() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NAMES = ("projection", "vae", "timing", "fashion", "vertices", "simplex", "shapes", "classifiers", "optnet", "steps")
+NAMES = ("projection", "vae", "timing", "vertices", "simplex", "shapes", "classifiers", "optnet", "steps", "fashion")
 """The three of the paper, then what it only mentions: the order of the report and of a reproduction."""
 
 TIMED = ("timing", "steps")
