@@ -84,7 +84,7 @@ def section(groups: Sequence[Group]) -> Section:
 
 
 FEW: dict[str, Any] = {"samples": 1024, "batch_size": 16, "epochs": 10, "learning_rate": 1e-2}
-"""What OptNet can bear, about 15 ms a sample: chosen by the validation loss of ``projection``, its twin."""
+"""What OptNet can bear, about 15 ms a sample: the best of 18 by the validation loss of ``projection``, its twin."""
 
 
 def reproduce(runs: int) -> Iterator[Job]:
