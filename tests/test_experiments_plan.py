@@ -1,0 +1,64 @@
+"""The plan of a reproduction: which runs it has, which part is taken, how much is left."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from experiments import plan, progress
+from experiments.errors import SettingsError
+
+
+def test_the_plans_name_every_run_once():
+    for jobs in (list(plan.demo()), list(plan.reproduce(2))):
+        names = [job.path for job in jobs]
+        assert len(names) == len(set(names))
+
+
+def test_a_reproduction_has_the_papers_runs():
+    jobs = list(plan.reproduce())
+    of_study = [j.settings for j in jobs if j.study == "projection"]
+    figure_3 = [s for s in of_study if s.schedule == "plateau" and s.generators == "ours"]
+    for delay in (25, 0):
+        paper = [s for s in figure_3 if (s.method, s.learning_rate, s.box_delay) == ("paper", 1e-4, delay)]
+        assert [s.seed for s in paper] == list(range(10))
+    rates = [s.learning_rate for s in figure_3 if s.method == "paper" and s.seed == 2 and s.box_delay]
+    assert sorted(rates) == [1e-5, 3e-5, 1e-4, 3e-4, 1e-3]
+    theirs = {(s.learning_rate, s.schedule) for s in of_study if s.generators == "cddlib"}
+    assert theirs == {(1e-4, "plateau"), (1e-3, "plateau"), (1e-4, "halving")}
+    for method in ("unconstrained", "ttp", "paper", "constrained"):
+        assert sum(j.study == "vae" and j.settings.method == method for j in jobs) == 3
+    assert [(j.settings.repeats, j.settings.network_threads) for j in jobs if j.study == "timing"] == [
+        (100, 1),
+        (100, 2),
+    ]
+
+
+def test_only_takes_the_runs_that_are_named_in_their_order():
+    jobs = plan.only(list(plan.reproduce(2)), ["vae/ttp", "projection/paper/seed-1"])
+    assert [one.path for one in jobs] == ["vae/ttp/seed-0", "vae/ttp/seed-1", "projection/paper/seed-1"]
+
+
+def test_only_refuses_a_name_that_no_run_has():
+    with pytest.raises(SettingsError, match=r"--only vae/tpp: no run's name begins so\. Expected one of .*vae/ttp"):
+        plan.only(list(plan.reproduce(2)), ["vae", "vae/tpp"])
+
+
+def test_the_time_left_follows_the_machine():
+    assert plan.remaining(spent=60, done=30, guess=100) == 140  # twice as slow as guessed
+
+
+def test_a_bar_shows_share_and_note_and_writes_a_line_each_tenth():
+    stream = io.StringIO()
+    with progress.Bar(100, "work", stream=stream) as bar:
+        for _ in range(100):
+            bar.advance(1, note="loss 0.5")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 10
+    assert "100/100" in lines[-1]
+    assert lines[-1].endswith("loss 0.5")
+
+
+def test_time_is_written_as_a_person_reads_it():
+    assert [progress.clock(s) for s in (5, 65, 7300)] == ["5s", "1m05s", "2h01m"]
