@@ -140,6 +140,7 @@ def test_the_sweep_shows_the_papers_settings_at_every_rate():
     others = [
         trained_group("projection", 0.5, {}, method="paper", box_delay=0),
         trained_group("projection", 0.5, {}, method="paper", schedule="halving"),
+        trained_group("projection", 0.5, {}, method="paper", learning_rate=1e-3, epochs=120),  # cut short
         trained_group("projection", 0.5, {}, method="constrained"),
         trained_group("projection", 0.5, {}, method="paper", generators="cddlib"),  # one rate is no sweep
     ]

@@ -182,7 +182,7 @@ def swept(groups: Sequence[Group], optimum: float) -> dict[str, list[tuple[float
     """
     series: dict[str, list[tuple[float, float, float]]] = {}
     for group in groups:
-        alike = _is_the_papers(group, but=("learning_rate", "epochs", "generators")) and group.settings["box_delay"]
+        alike = _is_the_papers(group, but=("learning_rate", "generators")) and group.settings["box_delay"]
         found = tables.gap(group, optimum)
         if alike and found:
             name = "our generators" if group.settings["generators"] == "ours" else "cddlib's generators"
