@@ -88,7 +88,7 @@ void Cholesky::gram_dense(const Rows& rows, const int8_t* state, int64_t from) {
       if (state[j] == 0) gathered_[a * d_ + width++] = row[j];
   }
   for (int64_t a = from; a < k_; a += 3)
-    for (int64_t b = 0; b < a + 3; b += 3) {
+    for (int64_t b = 0; b < std::min(a + 3, k_); b += 3) {  // a need not be a multiple of 3
       const int64_t left[] = {a, std::min(a + 1, k_ - 1), std::min(a + 2, k_ - 1)};
       const int64_t right[] = {b, std::min(b + 1, k_ - 1), std::min(b + 2, k_ - 1)};
       tile(left, right, width);
