@@ -206,6 +206,17 @@ def test_the_system_of_the_active_rows_leaves_out_fixed_coordinates():
             assert (w[i, ~active[i]] == 0).all()
 
 
+def test_rows_that_join_those_kept_from_the_last_sample_stay_inside_the_factor():
+    G, q = random(0, 6, 9), random(1, 40, 6)
+    rows = dense_rows(G)._replace(products=G.new_zeros(0, 0))  # made by the kernel, three rows at a time
+    active, state = torch.ones(40, 6, dtype=torch.bool), torch.zeros(40, 9, dtype=torch.int8)
+    active[::2, :2] = False  # of six rows, four are kept and two join
+    w = operators.active_system(rows, q, active, state)
+    for i in range(40):
+        H = G[active[i]]
+        torch.testing.assert_close(H @ H.T @ w[i, active[i]], q[i, active[i]], atol=1e-9, rtol=1e-9)
+
+
 def test_an_empty_set_is_proven_empty_and_nan_is_unsolved():
     G = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
     around, y = sides(torch.tensor([[-1.0, -1.0]], dtype=torch.float64), 2, 5.0), random(0, 3, 2)

@@ -199,7 +199,7 @@ def _is_the_papers(group: Group, but: Sequence[str] = ()) -> bool:
 OURS: dict[str, Any] = {"epochs": 60, "learning_rate": 3e-3, "schedule": "cosine", "box_delay": 0}
 SOFT = ("alternating", "lagrangian", "penalty")
 BEST: dict[str, dict[str, Any]] = {
-    "paper": {"learning_rate": 1e-3},  # the upper end of the paper's range of rates; ends annealed, near epoch 150
+    "paper": {"learning_rate": 1e-3},  # the upper end of the paper's range of rates; ends annealed by epoch 150
     "optimum": {"epochs": 1},
     **dict.fromkeys(("constrained", "projection", "leak", "ttp", "unconstrained", *SOFT), OURS),
 }

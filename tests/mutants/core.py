@@ -288,6 +288,13 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/cholesky.cpp",
+        "b < std::min(a + 3, k_)",
+        "b < a + 3",
+        ("test_core_operators.py::test_rows_that_join_those_kept_from_the_last_sample_stay_inside_the_factor",),
+        "products of rows beyond the last are written into the factor, and past its end",
+    ),
+    Mutant(
+        "core/source/projection/cholesky.cpp",
         "rows.is_dense() && factored_ == rows.data;",
         "rows.is_dense() && factored_ != nullptr;",
         ("test_core_operators.py::test_every_sample_may_have_rows_of_its_own",),
