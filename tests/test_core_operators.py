@@ -331,3 +331,116 @@ def test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box():
     crossed = around[0], around[2], around[1]
     assert (solve(dense_rows(G), 2, crossed, y, effort)[3] == 2).all()
     assert (operators.clipped_shift(whole(y), G[0], (crossed[0][:, :1], *crossed[1:]), False)[3] == 2).all()
+
+
+# -- the layer's operators, each against its definition in torch -------------------------------------------------------
+
+BATCHES = (0, 1, 7, 8, 9, 64)
+
+
+def splitting_constants(seed, n, k, rank=None):
+    """Constants of the size of a real splitting: T has its eigenvalues in [0, 1]."""
+    shapes = ((k, n), (k, n), (k, k if rank is None else rank), (n, k), (n, n))
+    rows, first, turn, last, onto = (0.4 * random(seed + i, *shape) for i, shape in enumerate(shapes))
+    turn = turn / torch.linalg.matrix_norm(turn, 2).clamp_min(1e-9)
+    return rows, first, turn @ turn.T if rank is None else turn, last, onto
+
+
+def split(y, rows, first, turn, last, onto, low, high, steps, relaxation):
+    """The definition."""
+    T = turn if turn.shape[0] == turn.shape[1] else turn @ turn.T
+    t, s = y @ rows.T, y @ first.T
+    for _ in range(steps):
+        w = t.clamp(low, high)
+        t = t + relaxation * (s + (2 * w - t) @ T - w)
+    return y @ onto.T + (2 * t.clamp(low, high) - t) @ last.T
+
+
+@pytest.mark.parametrize("count", BATCHES)
+@pytest.mark.parametrize(("n", "k", "rank"), [(3, 5, None), (9, 8, None), (12, 30, 7), (1, 1, None), (4, 0, None)])
+@pytest.mark.parametrize("own", [False, True])
+def test_splitting_and_its_gradient_are_those_of_the_definition(count, n, k, rank, own):
+    constants = splitting_constants(0, n, k, rank)
+    y, low = random(5, count, n).requires_grad_(), -random(6, count if own else 1, k).abs()
+    high = low + random(7, 1, k).abs()
+    low[:, ::3] = -torch.inf
+    sides = low.expand(count, k).clone().requires_grad_(), high.expand(count, k).clone().requires_grad_()
+    wanted, g = split(y, *constants, *sides, 6, 1.7), random(8, count, n)
+    x, states = operators.splitting(y.detach(), *constants, low, high, 6, 1.7, True)
+    torch.testing.assert_close(x, wanted)
+    assert states.shape == (count, 7, k)
+    assert operators.splitting(y.detach(), *constants, low, high, 6, 1.7, False)[1].numel() == 0
+    gradients = torch.autograd.grad(wanted, (y, *sides), g, allow_unused=True)
+    found = operators.splitting_backward(g, states, *constants, 6, 1.7)
+    for gradient, mine, like in zip(gradients, found, (y, *sides), strict=True):
+        torch.testing.assert_close(mine, torch.zeros_like(like) if gradient is None else gradient)
+    single, kept = operators.splitting(y.detach().float(), *constants, low, high, 6, 1.7, True)
+    torch.testing.assert_close(single.double(), wanted, atol=1e-4, rtol=1e-4)
+    if torch.equal(kept, states):  # rounding may move a number that is next to a bound
+        for mine, other in zip(found, operators.splitting_backward(g.float(), kept, *constants, 6, 1.7), strict=True):
+            torch.testing.assert_close(other.double(), mine, atol=1e-4, rtol=1e-4)
+
+
+def test_a_splitting_does_not_depend_on_how_many_samples_there_are():
+    constants, y = splitting_constants(0, 10, 21), random(5, 19, 10).float()
+    low, high = -random(6, 1, 21).abs(), random(7, 1, 21).abs()
+    x, states = operators.splitting(y, *constants, low, high, 9, 1.6, True)
+    for i in range(19):
+        alone = operators.splitting(y[i : i + 1], *constants, low, high, 9, 1.6, True)
+        assert torch.equal(alone[0][0], x[i])
+        assert torch.equal(alone[1][0], states[i])
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_splitting_that_overflows_in_single_precision_is_repeated_in_double(count):
+    constants, y = splitting_constants(0, 3, 5), random(5, count, 3).float()
+    y[0] *= 1e30
+    large = [constants[0] * 1e15, *constants[1:3], constants[3] * 1e-15, constants[4]]
+    low, high = torch.full((2, 1, 5), torch.inf, dtype=torch.float64) * torch.tensor([-1.0, 1.0])[:, None, None]
+    x, states = operators.splitting(y, *large, low, high, 4, 1.5, True)
+    wanted = split(y.double(), *large, low, high, 4, 1.5)
+    torch.testing.assert_close(x, wanted.float(), rtol=1e-4, atol=1e-4)
+    g = torch.full((count, 3), 1e30)
+    gy, *_ = operators.splitting_backward(g, states, *large, 4, 1.5)
+    torch.testing.assert_close(gy.double(), split_transposed(g.double(), large, 4, 1.5), rtol=1e-4, atol=1e-4)
+
+
+def split_transposed(g, constants, steps, relaxation):
+    y = torch.zeros_like(g).requires_grad_()
+    return torch.autograd.grad(split(y, *constants, None, torch.tensor(torch.inf), steps, relaxation), y, g)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sample_that_is_not_a_number_stays_none_and_leaves_the_others(dtype):
+    constants, y = splitting_constants(0, 4, 6), random(5, 10, 4).to(dtype)
+    low, high = -torch.ones(10, 6).double(), torch.ones(10, 6).double()
+    x, _ = operators.splitting(y, *constants, low, high, 5, 1.5, False)
+    y[3, 1], low[8, 2] = torch.nan, torch.nan
+    after, states = operators.splitting(y, *constants, low, high, 5, 1.5, True)
+    assert after.isnan().all(1).nonzero()[:, 0].tolist() == [3, 8]
+    others = [i for i in range(10) if i not in (3, 8)]
+    assert torch.equal(after[others], x[others])
+    assert (states[3] == 0).all()
+
+
+def test_a_splitting_refuses_constants_that_do_not_fit():
+    constants, y = splitting_constants(0, 4, 6), random(5, 3, 4)
+    low, high = -torch.ones(1, 6).double(), torch.ones(1, 6).double()
+    for i, wrong in enumerate(constants):
+        other = [*constants[:i], wrong[:-1], *constants[i + 1 :]]
+        with pytest.raises(RuntimeError, match="do not fit each other"):
+            operators.splitting(y, *other, low, high, 2, 1.5, True)
+    for said, values in (
+        ("another size", (y[:, :3], *constants, low, high, 2)),
+        ("one row, or one for each", (y, *constants, low[:, :5], high, 2)),
+        ("one row, or one for each", (y, *constants, low, high.expand(2, 6), 2)),
+        ("steps", (y, *constants, low, high, -1)),
+        ("another dtype", (y, *(v.float() for v in constants), low, high, 2)),
+        ("another dtype", (y.half(), *constants, low, high, 2)),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            operators.splitting(*values, 1.5, True)
+    states = operators.splitting(y, *constants, low, high, 2, 1.5, True)[1]
+    for other in (states[:2], states[:, :2], states[:, :, :5]):
+        with pytest.raises(RuntimeError, match="another splitting"):
+            operators.splitting_backward(y, other, *constants, 2, 1.5)

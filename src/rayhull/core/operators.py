@@ -1,13 +1,11 @@
 """The door between layers, projection and the compiled core: operators of torch, on the CPU, over torch's threads.
 
 They are ``torch.ops.rayhull_core``'s; rows travel as tensors. Where the binary is missing, :func:`available` is False.
-Compiled graphs see ``rayhull::nearest`` around the solvers, and ``rayhull::layer_tail`` (:func:`layer_tail_in_graph`),
-which know shapes without data and derivatives; exported ones see neither.
+Compiled graphs see ``rayhull::nearest`` around the solvers, which knows shapes without data and derivatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -143,121 +141,47 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     return found
 
 
-def layer_tail(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor) -> Tensor:
-    """Coefficients → points of the set, as a program of :mod:`rayhull.nn.tail` says.
+def splitting(
+    y: Tensor,
+    rows: Tensor,
+    first: Tensor,
+    turn: Tensor,
+    last: Tensor,
+    onto: Tensor,
+    low: Tensor,
+    high: Tensor,
+    steps: int,
+    relaxation: float,
+    keep: bool,
+) -> tuple[Tensor, Tensor]:
+    """x = K y + C (2 w − t) after ``steps`` steps t += α (F y + T (2 w − t) − w), w = clamp(t, low, high), t₀ = Ĝ y.
 
-    Args:
-        origin: what c was computed from, with one row for each sample first. Where it is given, coefficients that are
-            not numbers overflowed and count as 0, and samples whose origin is not finite come out as NaN.
-
-    Shape:
-        ``c`` (*, coefficients), float32 or float64; returns (*, event shape).
-    """
-    found: Tensor = _bound("layer_tail")(c, origin, layout, numbers)
-    return found
-
-
-def linear_tail(features: Tensor, weight: Tensor, bias: Tensor, layout: Tensor, numbers: Tensor) -> Tensor:
-    """:func:`layer_tail` of ``weight`` · ``features`` + ``bias``; a strict program takes these three for the origin.
-
-    Shape:
-        ``features`` (*, k), ``weight`` (coefficients or more, k), one dtype; returns (*, event shape).
-    """
-    found: Tensor = _bound("linear_tail")(features, weight, bias, layout, numbers)
-    return found
-
-
-def layer_tail_backward(
-    g: Tensor, c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, leak: float = 0.0
-) -> Tensor:
-    """The gradient in c for the gradient g in the points, of which a share leaks. Shape: as ``c``."""
-    found: Tensor = _bound("layer_tail_backward")(g, c, origin, layout, numbers, leak)
-    return found
-
-
-def leak(g: Tensor, x: Tensor, free: Tensor, block: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The two parts of a gradient g in points x: for the map's derivative, and for the free points past the map.
+    Returns x and, if ``keep``, the states for a backward pass: -1 where a clamp met t < low, 1 where t > high, else 0.
 
     Shape:
-        ``g``, ``x``, ``free`` (n, d), one dtype; ``block`` (d,) int64, or empty for one block; returns (n, d) each.
+        ``y`` (N, n), float32 or float64; in float64 ``rows`` Ĝ and ``first`` F (k, n), ``turn`` T (k, k) symmetric, or
+        a factor B (k, r) of T = B Bᵀ, ``last`` C (n, k), ``onto`` K (n, n), ``low`` and ``high`` (1 or N, k); returns
+        (N, n) as ``y``, and (N, steps + 1, k) int8, or (0,).
     """
-    found: tuple[Tensor, Tensor] = torch.ops.rayhull_core.leak(g, x, free, block, share)
-    return found
-
-
-OfSample = Sequence[Tensor | None]  # base point, b, lower, upper: (n, width) each, or None
-
-
-def layer_tail_of_samples(
-    c: Tensor, origin: Sequence[Tensor], sides: OfSample, layout: Tensor, numbers: Tensor
-) -> tuple[Tensor, Tensor, int]:
-    """The same with sides of the sample: points, which samples are certified inside, and how many are not.
-
-    Shape:
-        ``c`` (n, coefficients), sides (n, width), float32 or float64 each; returns (n, event shape) and (n,) bool.
-    """
-    found: tuple[Tensor, Tensor, int] = torch.ops.rayhull_core.layer_tail_of_samples(c, origin, *sides, layout, numbers)
-    return found
-
-
-def layer_tail_of_samples_backward(
-    g: Tensor,
-    c: Tensor,
-    origin: Sequence[Tensor],
-    sides: OfSample,
-    layout: Tensor,
-    numbers: Tensor,
-    leak: float = 0.0,
-) -> tuple[Tensor, ...]:
-    """The gradients in c, of which a share leaks, and in the sides; empty for a side that is None."""
-    found: tuple[Tensor, ...] = torch.ops.rayhull_core.layer_tail_of_samples_backward(
-        g, c, origin, *sides, layout, numbers, leak
+    found: tuple[Tensor, Tensor] = _bound("splitting")(
+        y, rows, first, turn, last, onto, low, high, steps, relaxation, keep
     )
     return found
 
 
-# -- in compiled graphs ----------------------------------------------------------------------------------------------
-
-_LIBRARY: Any = torch.library.Library("rayhull", "FRAGMENT")  # type: ignore[no-untyped-call]
-_GIVEN = "Tensor c, Tensor[] origin, Tensor layout, Tensor numbers"
-_LIBRARY.define(f"layer_tail({_GIVEN}, int[] event, float leak) -> Tensor")
-_LIBRARY.define(f"layer_tail_backward(Tensor g, {_GIVEN}, float leak) -> Tensor")
-
-
-def layer_tail_in_graph(
-    c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, event: Sequence[int], leak: float = 0.0
-) -> Tensor:
-    """:func:`layer_tail` as a graph that ``torch.compile`` makes calls it; it needs to be told the event shape."""
-    found: Tensor = torch.ops.rayhull.layer_tail(c, origin, layout, numbers, event, leak)
+def splitting_backward(
+    g: Tensor,
+    states: Tensor,
+    rows: Tensor,
+    first: Tensor,
+    turn: Tensor,
+    last: Tensor,
+    onto: Tensor,
+    steps: int,
+    relaxation: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients in y, low and high for the gradient g in x. Shape: (N, n), (N, k), (N, k), as ``g``."""
+    found: tuple[Tensor, Tensor, Tensor] = _bound("splitting_backward")(
+        g, states, rows, first, turn, last, onto, steps, relaxation
+    )
     return found
-
-
-def _run(c: Tensor, origin: Sequence[Tensor], layout: Tensor, numbers: Tensor, *_: Any) -> Tensor:
-    return layer_tail(c, origin, layout, numbers)
-
-
-def _shape(c: Tensor, origin: Any, layout: Any, numbers: Any, event: Sequence[int], leak: float) -> Tensor:
-    return c.new_empty(*c.shape[:-1], *event)
-
-
-def _shape_of_gradient(g: Tensor, c: Tensor, *_: Any) -> Tensor:
-    return c.new_empty(c.shape)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    c, origin, layout, numbers, _, ctx.leak = inputs
-    ctx.save_for_backward(c, layout, numbers, *origin)
-
-
-def _backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
-    c, layout, numbers, *origin = ctx.saved_tensors
-    gradient = torch.ops.rayhull.layer_tail_backward(g.to(c.dtype), c, origin, layout, numbers, ctx.leak)
-    return gradient, [None] * len(origin), None, None, None, None
-
-
-_LIBRARY.impl("layer_tail", _run, "CPU")
-_LIBRARY.impl("layer_tail_backward", layer_tail_backward, "CPU")
-# Shapes, for tracing. register_fake would look through every loaded module for this file: half of a first projection.
-_LIBRARY.impl("layer_tail", _shape, "Meta")
-_LIBRARY.impl("layer_tail_backward", _shape_of_gradient, "Meta")
-torch.library.register_autograd("rayhull::layer_tail", _backward, setup_context=_keep, lib=_LIBRARY)

@@ -2,40 +2,30 @@
 #pragma once
 
 #include "lanes.hpp"
-#include "tail.hpp"
 
 #include <algorithm>
 
 namespace rayhull::layer {
 
-// One number of eight samples, `stride` apart; 0 for samples that there are not. Moved first and widened together: one
-// conversion for all lanes in place of eight.
-template <class T>
-Lanes gather(const T* from, int64_t stride, int64_t count) {
-  T near[LANES] = {};
-  if (count == LANES) {
-    for (int64_t lane = 0; lane < LANES; lane++) near[lane] = from[lane * stride];
+// One number of eight samples, `stride` apart; 0 for samples that there are not.
+template <class V, class T>
+V gather(const T* from, int64_t stride, int64_t count) {
+  if constexpr (std::is_floating_point_v<V>) {
+    return V(from[0]);
   } else {
-    for (int64_t lane = 0; lane < count; lane++) near[lane] = from[lane * stride];
+    Number<V> values[LANES] = {};
+    for (int64_t lane = 0; lane < count; lane++) values[lane] = Number<V>(from[lane * stride]);
+    V found;
+    std::memcpy(static_cast<void*>(&found), values, sizeof found);
+    return found;
   }
-  double values[LANES];
-  for (int64_t lane = 0; lane < LANES; lane++) values[lane] = double(near[lane]);
-  Lanes found;
-  std::memcpy(&found, values, sizeof found);
-  return found;
 }
 
-template <class T>
-void scatter(Lanes lanes, T* to, int64_t stride, int64_t count) {
-  double values[LANES];
-  std::memcpy(values, &lanes, sizeof values);
-  T near[LANES];
-  for (int64_t lane = 0; lane < LANES; lane++) near[lane] = T(values[lane]);
-  if (count == LANES) {
-    for (int64_t lane = 0; lane < LANES; lane++) to[lane * stride] = near[lane];
-  } else {
-    for (int64_t lane = 0; lane < count; lane++) to[lane * stride] = near[lane];
-  }
+template <class T, class V>
+void scatter(V value, T* to, int64_t stride, int64_t count) {
+  Number<V> values[sizeof(V) / sizeof(Number<V>)];
+  std::memcpy(values, &value, sizeof values);
+  for (int64_t lane = 0; lane < count; lane++) to[lane * stride] = T(values[lane]);
 }
 
 // Eight rows of eight floats, turned: pairs, then fours, then halves change places.
@@ -60,102 +50,78 @@ inline void transpose(Eight* r) {
   }
 }
 
-// Rows of `width` numbers, `stride` apart, one for each sample -> to[j], number j of all samples. Floats by squares of eight,
-// the last of which overlaps the one before.
+// Whether rows of floats are moved by squares of eight, the last of which overlaps the one before.
+template <class T, class V>
+bool by_squares(int64_t count, int64_t width) {
+  return std::is_same_v<T, float> && !std::is_floating_point_v<V> && count == LANES && width >= LANES;
+}
+
+// Rows of `width` numbers, `stride` apart, one for each sample -> to[j], number j of all samples.
 template <class T, class V>
 void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V* to) {
   if constexpr (std::is_same_v<T, float>) {
-    for (int64_t j = 0; count == LANES && width >= LANES && j < width; j += LANES) {
+    for (int64_t j = 0; by_squares<T, V>(count, width) && j < width; j += LANES) {
       const int64_t column = std::min(j, width - LANES);
       Eight square[LANES];
-#pragma GCC unroll 8
       for (int64_t lane = 0; lane < LANES; lane++) square[lane] = load(from + lane * stride + column);
       transpose(square);
-      for (int64_t i = 0; i < LANES; i++) {
-        if constexpr (std::is_same_v<V, Singles>) to[column + i] = V(square[i]);
-        else to[column + i] = widened(Singles(square[i]));
-      }
+      for (int64_t i = 0; i < LANES; i++) to[column + i] = converted<V>(Singles(square[i]));
     }
-    if (count == LANES && width >= LANES) return;
   }
-  for (int64_t j = 0; j < width; j++) to[j] = narrowed<V>(gather(from + j, stride, count));
+  if (by_squares<T, V>(count, width)) return;
+  for (int64_t j = 0; j < width; j++) to[j] = gather<V>(from + j, stride, count);
 }
 
-// One place of a block in eight samples.
-struct At {
-  int64_t first, count;      // of the samples
-  int64_t column;            // of the place's first coefficient
-  int64_t number;            // of the place among those of its block
-  const int64_t* positions;  // of its coordinates in the event
-  double sign;
-  Lanes marked;  // 0, or not a number for samples that have no answer
-
-  Lanes finished(Lanes value) const { return value * sign + marked; }
-};
-
-// And back: number j of all samples to the column positions[j] of rows `stride` apart, as `at` finishes it.
-template <class T>
-void scatter_columns(const Lanes* values, int64_t width, T* to, int64_t stride, const int64_t* positions, const At& at) {
-  for (int64_t j = 0; j < width; j++) scatter(at.finished(values[j]), to + positions[j], stride, at.count);
-}
-
-constexpr int64_t SHORT = 4;  // the shortest run of columns that is worth a vector
-
-// Floats by squares, to a run of SHORT or more columns: the last vector overlaps the one before.
-inline void store_run(const Lanes* values, int64_t length, float* to, int64_t stride, const At& at) {
-  for (int64_t j = 0; j < length; j += LANES) {
-    const int64_t column = std::max<int64_t>(std::min(j, length - LANES), 0);
-    Eight square[LANES];
-    for (int64_t i = 0; i < LANES; i++) {
-      square[i] = narrowed<Singles>(at.finished(values[std::min(column + i, length - 1)])).v;
-    }
-    transpose(square);
-    if (length >= LANES) {
+// And back.
+template <class T, class V>
+void scatter_rows(const V* values, int64_t width, T* to, int64_t stride, int64_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    for (int64_t j = 0; by_squares<T, V>(count, width) && j < width; j += LANES) {
+      const int64_t column = std::min(j, width - LANES);
+      Eight square[LANES];
+      for (int64_t i = 0; i < LANES; i++) square[i] = converted<Singles>(values[column + i]).v;
+      transpose(square);
       for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);
-      continue;
     }
-    float row[LANES];
-    for (int64_t lane = 0; lane < LANES; lane++) {
-      store(square[lane], row);
-      std::memcpy(to + lane * stride, row, SHORT * sizeof(float));
-      std::memcpy(to + lane * stride + length - SHORT, row + length - SHORT, SHORT * sizeof(float));
+  }
+  if (by_squares<T, V>(count, width)) return;
+  for (int64_t j = 0; j < width; j++) scatter(values[j], to + j, stride, count);
+}
+
+// Eight rows of eight bytes, turned: three times the halves are dealt like cards, one from each in turn.
+inline void transpose(int8_t* bytes) {
+  using Sixteen = int8_t __attribute__((vector_size(16)));
+  Sixteen v[4], w[4];
+  std::memcpy(v, bytes, sizeof v);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 2; i++) {
+      w[2 * i] = __builtin_shufflevector(v[i], v[i + 2], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
+    std::memcpy(v, w, sizeof v);
+  }
+  std::memcpy(bytes, v, sizeof v);
+}
+
+// Bytes (width, lanes) -> rows of `width` bytes, `stride` apart, one for each sample.
+inline void scatter_bytes(const int8_t* from, int64_t width, int8_t* to, int64_t stride, int64_t count) {
+  for (int64_t j = 0; j < width; j += LANES) {
+    const int64_t here = std::min(LANES, width - j);
+    int8_t square[LANES * LANES] = {};
+    std::memcpy(square, from + j * LANES, here * LANES);
+    transpose(square);
+    for (int64_t lane = 0; lane < count; lane++) std::memcpy(to + lane * stride + j, square + lane * LANES, here);
   }
 }
 
-inline int64_t run_of(const int64_t* positions, int64_t width) {
-  int64_t length = 1;
-  while (length < width && positions[length] == positions[0] + length) length++;
-  return length;
-}
-
-// Floats of eight samples by runs of columns: a tile of an image has one for each of its rows.
-template <class T>
-void scatter_rows(const Lanes* values, int64_t width, T* to, int64_t stride, const At& at) {
-  const int64_t* positions = at.positions;
-  if (!std::is_same_v<T, float> || at.count < LANES) return scatter_columns(values, width, to, stride, positions, at);
-  for (int64_t j = 0, length; j < width; j += length) {
-    length = run_of(positions + j, width - j);
-    if constexpr (std::is_same_v<T, float>) {
-      if (length >= SHORT) {
-        store_run(values + j, length, to + positions[j], stride, at);
-        continue;
-      }
-    }
-    scatter_columns(values + j, length, to, stride, positions + j, at);
+inline void gather_bytes(const int8_t* from, int64_t stride, int64_t count, int64_t width, int8_t* to) {
+  for (int64_t j = 0; j < width; j += LANES) {
+    const int64_t here = std::min(LANES, width - j);
+    int8_t square[LANES * LANES] = {};
+    for (int64_t lane = 0; lane < count; lane++) std::memcpy(square + lane * LANES, from + lane * stride + j, here);
+    transpose(square);
+    std::memcpy(to + j * LANES, square, here * LANES);
   }
-}
-
-inline Lanes gather(const Side& side, int64_t column, const At& at) {
-  const int64_t place = at.first * side.stride + column;
-  if (side.wide) return gather(static_cast<const double*>(side.data) + place, side.stride, at.count);
-  return gather(static_cast<const float*>(side.data) + place, side.stride, at.count);
-}
-
-inline void scatter_gradient(Lanes value, const Side& side, int64_t column, const At& at) {
-  const int64_t place = at.first * side.width + column;
-  if (side.wide) return scatter(value, static_cast<double*>(side.gradient) + place, side.width, at.count);
-  scatter(value, static_cast<float*>(side.gradient) + place, side.width, at.count);
 }
 
 }  // namespace rayhull::layer

@@ -1,5 +1,5 @@
-// Eight samples side by side: one number of each, as two vectors of four. Every loop of the layer's tail runs over these;
-// the dual steps of float32 layers over one vector of eight floats, or over the plain numbers of a single sample.
+// Eight samples side by side: one number of each, as two vectors of four doubles or one of eight floats; what serves these
+// serves the plain number of a single sample too.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,6 @@ struct Lanes {
   Lanes(Four first, Four second) : a(first), b(second) {}
   Lanes(double x) : a(four(x)), b(four(x)) {}  // NOLINT: a number stands for eight of it
 
-  double get(int64_t lane) const { return lane < 4 ? a[lane] : b[lane - 4]; }
-  void set(int64_t lane, double x) { (lane < 4 ? a[lane] : b[lane - 4]) = x; }
-
   Lanes& operator+=(Lanes y) { a += y.a, b += y.b; return *this; }
   Lanes& operator-=(Lanes y) { a -= y.a, b -= y.b; return *this; }
   Lanes& operator*=(Lanes y) { a *= y.a, b *= y.b; return *this; }
@@ -55,15 +52,8 @@ inline Mask operator>=(Lanes x, Lanes y) { return y <= x; }
 inline Mask operator&(Mask x, Mask y) { return {x.a & y.a, x.b & y.b}; }
 inline Mask operator!(Mask x) { return {~x.a, ~x.b}; }
 
-inline bool all(Mask x) {
-  const FourBits both = x.a & x.b;
-  return both[0] & both[1] & both[2] & both[3];
-}
-
-inline Mask is_finite(Lanes x) { return {x.a - x.a == four(0.0), x.b - x.b == four(0.0)}; }
-
 inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, mask.b ? x.b : y.b}; }
-inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over: see Gauge
+inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over
 inline Lanes min(Lanes x, Lanes y) { return where(y < x, y, x); }
 inline Lanes abs(Lanes x) { return max(x, -x); }
 
@@ -93,19 +83,12 @@ inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
 inline EightBits operator<=(Singles x, Singles y) { return x.v <= y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
 inline EightBits operator>=(Singles x, Singles y) { return x.v >= y.v; }
-inline EightBits is_finite(Singles x) { return x.v - x.v == Eight{}; }
 inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
 inline Singles max(Singles x, Singles y) { return where(x < y, y, x); }
 inline Singles min(Singles x, Singles y) { return where(y < x, y, x); }
 inline Singles abs(Singles x) { return max(x, -x); }
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
 inline double where(bool mask, double x, double y) { return mask ? x : y; }
-
-inline bool all(EightBits x) {
-  FourBits pairs;
-  std::memcpy(&pairs, &x, sizeof pairs);
-  return (pairs[0] & pairs[1] & pairs[2] & pairs[3]) == -1;
-}
 
 // Eight floats where they lie.
 using EightThere = float __attribute__((vector_size(32), aligned(4), may_alias));
@@ -149,7 +132,34 @@ inline Lanes widened(V x) {
   }
 }
 
-// 0 where x is finite, not a number elsewhere: added to a result, it keeps what a maximum would pass over.
-inline Lanes mark(Lanes x) { return x * 0.0; }
+template <class V, class U>
+inline V converted(U x) {
+  if constexpr (std::is_same_v<V, U>) return x;
+  else return narrowed<V>(widened(x));
+}
+
+// -1, 0 or 1 of each sample, as a byte each and as numbers.
+using Bytes = int8_t __attribute__((vector_size(8)));
+
+template <class V>
+inline void store_signs(V x, int8_t* to) {
+  if constexpr (std::is_floating_point_v<V>) {
+    *to = int8_t(x);
+  } else {
+    const Bytes bytes = __builtin_convertvector(__builtin_convertvector(converted<Singles>(x).v, EightBits), Bytes);
+    std::memcpy(to, &bytes, sizeof bytes);
+  }
+}
+
+template <class V>
+inline V load_signs(const int8_t* from) {
+  if constexpr (std::is_floating_point_v<V>) {
+    return V(*from);
+  } else {
+    Bytes bytes;
+    std::memcpy(&bytes, from, sizeof bytes);
+    return converted<V>(Singles(__builtin_convertvector(__builtin_convertvector(bytes, EightBits), Eight)));
+  }
+}
 
 }  // namespace rayhull::layer

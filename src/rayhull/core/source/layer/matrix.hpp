@@ -3,110 +3,67 @@
 
 #include "products.hpp"
 
-#include <algorithm>
 #include <vector>
 
 namespace rayhull::layer {
 
-// A (m, n) as the products of a vector type need it: as it is, in its own precision, or for one sample both ways round.
+// A (m, n) of doubles, which stay where they are; in single precision a copy, and for one sample rows of whole registers,
+// of A for combinations and of Aᵀ for products, made when they are first asked for.
 template <class V>
 class Matrix {
  public:
   using S = Number<V>;
-  static constexpr bool one = std::is_floating_point_v<V>;
 
-  Matrix(const double* A, int64_t m, int64_t n) : m_(m), n_(n), data_(nullptr) {
-    if constexpr (std::is_same_v<V, Lanes>) {
-      data_ = A;
-    } else {
-      copy(A);
-    }
+  Matrix(const double* A, int64_t m, int64_t n) : A_(A), m_(m), n_(n) {
+    if constexpr (std::is_same_v<V, Singles>) own_.assign(A, A + m * n);
   }
 
-  // out += sign · A x
-  void product(const V* x, V* out, S sign = S(1)) const {
-    if constexpr (one) {
-      add_combination_of_one(turned_.data(), n_, m_, x, out, sign);
-    } else {
-      add_product(data(), m_, n_, x, out, sign);
-    }
-  }
-
-  // The same written, not added.
-  void write_product(const V* x, V* out) const {
-    if constexpr (one) {
-      std::fill(out, out + padded<S>(m_), S(0)), product(x, out);
-    } else {
-      layer::write_product(data(), m_, n_, x, out);
-    }
-  }
-
-  void write_combination(const V* w, V* out) const {
-    if constexpr (one) {
-      std::fill(out, out + padded<S>(n_), S(0)), combination(w, out);
-    } else {
-      layer::write_combination(data(), m_, n_, w, out);
-    }
-  }
-
-  // take(j, (Aᵀ w)_j)
+  // take(i, (A x)_i), for every i
   template <class F>
-  void each_combination(const V* w, const F& take) {
-    if constexpr (one) {
-      made_.resize(padded<S>(n_));
-      write_combination(w, made_.data());
-      for (int64_t j = 0; j < n_; j++) take(j, made_[j]);
+  void product(const V* x, const F& take) {
+    if constexpr (std::is_floating_point_v<V>) {
+      if (turned_.empty()) turned_ = laid_out(n_, m_, 1, n_);
+      combine_one(turned_, n_, m_, x, take);
     } else {
-      layer::each_combination(data(), m_, n_, w, take);
+      detail::all_sums<detail::ALONG>(data(), n_, m_, n_, x, take);
     }
   }
 
-  // The same for numbers in double precision, rounded first: out = A x or Aᵀ w. Returns whether all are finite.
-  bool product_of(const Lanes* x, Lanes* out) { return rounded(x, n_, out, m_, [&](const V* a, V* b) { write_product(a, b); }); }
-  bool combination_of(const Lanes* w, Lanes* out) {
-    return rounded(w, m_, out, n_, [&](const V* a, V* b) { write_combination(a, b); });
-  }
-
-  // out += sign · Aᵀ w
-  void combination(const V* w, V* out, S sign = S(1)) const {
-    if constexpr (one) {
-      add_combination_of_one(data(), m_, n_, w, out, sign);
+  // take(j, (Aᵀ w)_j), for every j
+  template <class F>
+  void combination(const V* w, const F& take) {
+    if constexpr (std::is_floating_point_v<V>) {
+      if (own_.empty()) own_ = laid_out(m_, n_, n_, 1);
+      combine_one(own_, m_, n_, w, take);
     } else {
-      add_combination(data(), m_, n_, w, out, sign);
+      detail::all_sums<detail::DOWN>(data(), m_, n_, n_, w, take);
     }
   }
 
  private:
+  const double* A_;
   int64_t m_, n_;
-  const double* data_;
-  std::vector<S> own_, turned_;
-  std::vector<V> given_, made_;
+  std::vector<S> own_, turned_, sums_;
 
   const S* data() const {
-    if constexpr (std::is_same_v<V, Lanes>) return data_;
-    return own_.data();
+    if constexpr (std::is_same_v<V, Lanes>) return A_;
+    else return own_.data();
+  }
+
+  std::vector<S> laid_out(int64_t rows, int64_t columns, int64_t down, int64_t along) const {
+    const int64_t pitch = padded<S>(columns);
+    std::vector<S> made(rows * pitch + 1);
+    for (int64_t i = 0; i < rows; i++) {
+      for (int64_t j = 0; j < columns; j++) made[i * pitch + j] = S(A_[i * down + j * along]);
+    }
+    return made;
   }
 
   template <class F>
-  bool rounded(const Lanes* from, int64_t size, Lanes* out, int64_t made, const F& multiply) {
-    given_.resize(std::max(m_, n_)), made_.resize(std::max(m_, n_));
-    for (int64_t i = 0; i < size; i++) given_[i] = narrowed<V>(from[i]);
-    multiply(given_.data(), made_.data());
-    auto fine = is_finite(V(S(0)));
-    for (int64_t j = 0; j < made; j++) out[j] = widened(made_[j]), fine = fine & is_finite(made_[j]);
-    return all(fine);
-  }
-
-  void copy(const double* A) {
-    const int64_t along = one ? padded<S>(n_) : n_, across = padded<S>(m_);
-    own_.assign(m_ * along, S(0));
-    if (one) turned_.assign(n_ * across, S(0));
-    for (int64_t i = 0; i < m_; i++) {
-      for (int64_t j = 0; j < n_; j++) {
-        own_[i * along + j] = S(A[i * n_ + j]);
-        if (one) turned_[j * across + i] = S(A[i * n_ + j]);
-      }
-    }
+  void combine_one(const std::vector<S>& rows, int64_t m, int64_t n, const S* w, const F& take) {
+    sums_.resize(padded<S>(n));
+    combination_of_one(rows.data(), m, n, w, sums_.data());
+    for (int64_t j = 0; j < n; j++) take(j, sums_[j]);
   }
 };
 

@@ -52,7 +52,7 @@ inline void all_sums(const S* matrix, int64_t length, int64_t count, int64_t row
 
 // K vectors of outputs of one sample.
 template <int K, class Vector, class S>
-inline void columns(const S* matrix, int64_t length, int64_t along, const S* x, S* out, S sign) {
+inline void columns(const S* matrix, int64_t length, int64_t along, const S* x, S* out) {
   constexpr int64_t width = sizeof(Vector) / sizeof(S);
   Vector sum[K] = {};
   for (int64_t t = 0; t < length; t++, matrix += along) {
@@ -63,45 +63,10 @@ inline void columns(const S* matrix, int64_t length, int64_t along, const S* x, 
       sum[k] += entries * x[t];
     }
   }
-#pragma GCC unroll 4
-  for (int k = 0; k < K; k++) {
-    Vector found;
-    std::memcpy(&found, out + k * width, sizeof found);
-    found += sum[k] * sign;
-    std::memcpy(out + k * width, &found, sizeof found);
-  }
+  std::memcpy(out, sum, sizeof sum);
 }
 
 }  // namespace detail
-
-// out_i += sign * sum_j A_ij x_j, for A (m, n)
-template <class V, class S>
-inline void add_product(const S* A, int64_t m, int64_t n, const V* x, V* out, S sign = S(1)) {
-  detail::all_sums<detail::ALONG>(A, n, m, n, x, [=](int64_t i, V sum) AT_ONCE { out[i] += sum * V(sign); });
-}
-
-// take(j, sum_i w_i A_ij), for A (m, n), while the sums are in registers
-template <class V, class S, class F>
-inline void each_combination(const S* A, int64_t m, int64_t n, const V* w, const F& take) {
-  detail::all_sums<detail::DOWN>(A, m, n, n, w, take);
-}
-
-// out_j += sign * sum_i w_i A_ij, for A (m, n)
-template <class V, class S>
-inline void add_combination(const S* A, int64_t m, int64_t n, const V* w, V* out, S sign = S(1)) {
-  each_combination(A, m, n, w, [=](int64_t j, V sum) AT_ONCE { out[j] += sum * V(sign); });
-}
-
-// The same written, not added.
-template <class V, class S>
-inline void write_product(const S* A, int64_t m, int64_t n, const V* x, V* out) {
-  detail::all_sums<detail::ALONG>(A, n, m, n, x, [=](int64_t i, V sum) AT_ONCE { out[i] = sum; });
-}
-
-template <class V, class S>
-inline void write_combination(const S* A, int64_t m, int64_t n, const V* w, V* out) {
-  each_combination(A, m, n, w, [=](int64_t j, V sum) AT_ONCE { out[j] = sum; });
-}
 
 // A vector of one sample is padded with zeros to whole registers, and so are the rows of its matrices.
 template <class S>
@@ -110,21 +75,16 @@ constexpr int64_t padded(int64_t n) {
   return (n + width - 1) / width * width;
 }
 
-// out_j += sign * sum_i w_i A_ij for one sample, A (m, padded n).
+// out_j = sum_i w_i A_ij for one sample, A (m, padded n), out (padded n).
 template <class S>
-inline void add_combination_of_one(const S* A, int64_t m, int64_t n, const S* w, S* out, S sign) {
+inline void combination_of_one(const S* A, int64_t m, int64_t n, const S* w, S* out) {
   using Vector = std::conditional_t<std::is_same_v<S, float>, Eight, Four>;
   constexpr int64_t width = sizeof(Vector) / sizeof(S);
   const int64_t along = padded<S>(n);
   int64_t j = 0;
-  for (; j + 4 * width <= along; j += 4 * width) detail::columns<4, Vector>(A + j, m, along, w, out + j, sign);
-  if (j + 2 * width <= along) detail::columns<2, Vector>(A + j, m, along, w, out + j, sign), j += 2 * width;
-  if (j < along) detail::columns<1, Vector>(A + j, m, along, w, out + j, sign);
-}
-
-template <class V>
-inline void fill(V* x, int64_t n, Number<V> value) {
-  for (int64_t j = 0; j < n; j++) x[j] = V(value);
+  for (; j + 4 * width <= along; j += 4 * width) detail::columns<4, Vector>(A + j, m, along, w, out + j);
+  if (j + 2 * width <= along) detail::columns<2, Vector>(A + j, m, along, w, out + j), j += 2 * width;
+  if (j < along) detail::columns<1, Vector>(A + j, m, along, w, out + j);
 }
 
 inline Lanes largest_size(const Lanes* x, int64_t n) {

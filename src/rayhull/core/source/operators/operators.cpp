@@ -4,8 +4,7 @@
 #include "active_set.hpp"
 #include "chain.hpp"
 #include "clipped_shift.hpp"
-#include "layer_tail.hpp"
-#include "leak.hpp"
+#include "splitting.hpp"
 
 RAYHULL_SAY_STAMP;
 
@@ -24,17 +23,12 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
   library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");
-  library.def("layer_tail(Tensor c, Tensor[] origin, Tensor layout, Tensor numbers) -> Tensor");
-  library.def("leak(Tensor g, Tensor x, Tensor free, Tensor block, float share) -> (Tensor, Tensor)");
-  library.def("linear_tail(Tensor features, Tensor weight, Tensor bias, Tensor layout, Tensor numbers) -> Tensor");
   library.def(
-      "layer_tail_backward(Tensor g, Tensor c, Tensor[] origin, Tensor layout, Tensor numbers, float leak) -> Tensor");
+      "splitting(Tensor y, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, Tensor low, Tensor high, "
+      "int steps, float relaxation, bool keep) -> (Tensor x, Tensor states)");
   library.def(
-      "layer_tail_of_samples(Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, Tensor? upper, "
-      "Tensor layout, Tensor numbers) -> (Tensor, Tensor, int)");
-  library.def(
-      "layer_tail_of_samples_backward(Tensor g, Tensor c, Tensor[] origin, Tensor? base, Tensor? b, Tensor? lower, "
-      "Tensor? upper, Tensor layout, Tensor numbers, float leak) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "splitting_backward(Tensor g, Tensor states, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, "
+      "int steps, float relaxation) -> (Tensor gy, Tensor glow, Tensor ghigh)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
@@ -42,10 +36,6 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("clipped_shift", TORCH_BOX(&rayhull::clipped_shift_blocks));
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
-  library.impl("layer_tail", TORCH_BOX(&rayhull::layer_tail));
-  library.impl("leak", TORCH_BOX(&rayhull::leak));
-  library.impl("linear_tail", TORCH_BOX(&rayhull::linear_tail));
-  library.impl("layer_tail_backward", TORCH_BOX(&rayhull::layer_tail_backward));
-  library.impl("layer_tail_of_samples", TORCH_BOX(&rayhull::layer_tail_of_samples));
-  library.impl("layer_tail_of_samples_backward", TORCH_BOX(&rayhull::layer_tail_of_samples_backward));
+  library.impl("splitting", TORCH_BOX(&rayhull::splitting));
+  library.impl("splitting_backward", TORCH_BOX(&rayhull::splitting_backward));
 }

@@ -38,7 +38,10 @@ int32_t dtype_number() {
   if constexpr (std::is_same_v<T, float>) return aoti_torch_dtype_float32();
   if constexpr (std::is_same_v<T, int64_t>) return aoti_torch_dtype_int64();
   if constexpr (std::is_same_v<T, bool>) return aoti_torch_dtype_bool();
+  if constexpr (std::is_same_v<T, int8_t>) return aoti_torch_dtype_int8();
 }
+
+inline bool is_double(const Tensor& tensor) { return tensor.scalar_type() == scalar_type<double>(); }
 
 // A new tensor on the CPU. Straight from torch's C interface: looking `aten::empty` up by its name, as torch::stable::empty
 // does, takes longer than many a kernel needs for one sample.
