@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayhull.core import operators
+from rayhull.maps.coefficients import without_carefully
+from rayhull.maps.shrink import EPS, pull
 
 pytestmark = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
 seeds = st.integers(0, 2**31)
@@ -444,3 +446,92 @@ def test_a_splitting_refuses_constants_that_do_not_fit():
     for other in (states[:2], states[:, :2], states[:, :, :5]):
         with pytest.raises(RuntimeError, match="another splitting"):
             operators.splitting_backward(y, other, *constants, 2, 1.5)
+
+
+def pulled(x, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, loose_bounds, numbers, moving, conic):
+    """The definition."""
+    dtype, x = x.dtype, x.double()
+    loose_slope, tight_slope, constant, kept, tiny, reach, limit = numbers
+    x = hull + without_carefully(x - hull, equal) if equal.shape[1] else x
+    size = x.abs().amax(1)
+    scale = size.clamp(tiny, reach) if moving else torch.zeros_like(size)
+    excess = torch.full_like(size, -1.0)
+    if len(loose) or len(loose_bounds):
+        values = [x @ loose.T - loose_rhs]
+        if len(loose_bounds):
+            values += [x * loose_bounds[0] - loose_bounds[2], -x * loose_bounds[1] - loose_bounds[3]]
+        excess = torch.cat(values, 1).amax(1) + loose_slope * (size + scale) + constant
+        excess = excess if conic else excess / (1 + scale)
+    if len(tight) or len(tight_bounds):
+        values = [x @ tight.T, *([x * tight_bounds[0], -x * tight_bounds[1]] if len(tight_bounds) else [])]
+        excess = torch.maximum(excess, (torch.cat(values, 1).amax(1) + tight_slope * (size + scale)) / scale)
+    inside = pull(x, start + scale[:, None] * along, (excess + 8 * EPS) / kept, limit)
+    return (torch.where(size[:, None] < tiny, 0.0, inside) if conic else inside).to(dtype)
+
+
+def strict_constants(seed, n, kind):
+    """What a set with its interior point at ``start`` + scale · ``along`` gives; (moving, conic) by the kind."""
+    none, moving, conic = random(0, 0, n), kind != "fixed", kind == "conic"
+    equal = torch.linalg.qr(random(seed, n, n // 3)).Q
+    bounds = random(seed + 1, 4, n).abs()
+    bounds[2:, ::2] = torch.inf
+    bounds[:2, ::2] = 0.0
+    tight = (random(seed + 2, 5, n), bounds[:2]) if conic else (none, none)
+    numbers = torch.tensor([1e-3, 2e-3, 1e-4, 0.9, 1e-30, 5.0, 1e30], dtype=torch.float64)
+    loose = random(seed + 3, 9, n), random(seed + 4, 9).abs(), bounds
+    return (
+        random(seed + 5, n),
+        equal,
+        0.1 * random(seed + 6, n),
+        random(seed + 7, n),
+        *tight,
+        *loose,
+        numbers,
+        moving,
+        conic,
+    )
+
+
+@pytest.mark.parametrize("count", BATCHES)
+@pytest.mark.parametrize("n", [2, 9])
+@pytest.mark.parametrize("kind", ["fixed", "moving", "conic"])
+@pytest.mark.parametrize("left_out", [(), ("bounds",), ("loose",), ("rows",)])
+def test_the_strict_pull_is_that_of_the_definition(count, n, kind, left_out):
+    constants, none = list(strict_constants(0, n, kind)), random(0, 0, n)
+    if "bounds" in left_out:
+        constants[5] = constants[8] = none
+    if "loose" in left_out:
+        constants[6:9] = none, random(0, 0), none
+    if "rows" in left_out:
+        constants[4] = constants[6] = none
+        constants[7] = random(0, 0)
+    x = random(9, count, n) * torch.logspace(-3, 3, max(count, 1), dtype=torch.float64)[:count, None]
+    x[1:2] = 0.0
+    torch.testing.assert_close(operators.strict_pull(x, *constants), pulled(x, *constants), rtol=1e-9, atol=1e-12)
+    single = x.float()
+    torch.testing.assert_close(operators.strict_pull(single, *constants), pulled(single, *constants))
+
+
+def test_the_strict_pull_leaves_what_is_well_inside_and_what_is_no_number():
+    constants = list(strict_constants(0, 6, "fixed"))
+    constants[1] = constants[1][:, :0]  # no equalities
+    x = constants[2] + 1e-3 * random(9, 11, 6)
+    assert torch.equal(operators.strict_pull(x, *constants), x)
+    x[2, 3], x[9, 0], x[10] = torch.nan, torch.inf, 1e308
+    out = operators.strict_pull(x, *constants)
+    assert out.isnan().all(1).nonzero()[:, 0].tolist() == [2, 9]
+    assert torch.equal(out[:2], x[:2])
+    assert out[10].isfinite().all()
+
+
+def test_the_strict_pull_refuses_what_does_not_fit():
+    constants, x = list(strict_constants(0, 6, "conic")), random(9, 3, 6)
+    said = ["another size"] * 4 + ["gauge of another size"] * 3 + ["right-hand side", "gauge of another size", "seven"]
+    for i, message in enumerate(said):
+        other = constants[i][..., :-1] if i not in (1, 4, 5, 6, 8) else constants[i].new_zeros(3, 5)
+        with pytest.raises(RuntimeError, match=message):
+            operators.strict_pull(x, *constants[:i], other, *constants[i + 1 :])
+    with pytest.raises(RuntimeError, match="another size"):
+        operators.strict_pull(x[:, :5], *constants)
+    with pytest.raises(RuntimeError, match="another dtype"):
+        operators.strict_pull(x.half(), *constants)

@@ -321,4 +321,18 @@ MUTANTS = [
         ("test_core_operators.py::test_a_sample_that_is_not_a_number_stays_none_and_leaves_the_others",),
         "a bound that is not a number counts as none",
     ),
+    Mutant(
+        "core/source/layer/strict_pull.cpp",
+        "found = gauge_of(p.loose, loose) + farthest * p.loose_slope + p.constant;",
+        "found = gauge_of(p.loose, loose);",
+        ("test_core_operators.py::test_the_strict_pull_is_that_of_the_definition",),
+        "the compiled pull leaves the margin out",
+    ),
+    Mutant(
+        "core/source/layer/strict_pull.cpp",
+        "found = max(found, value), none += where(value <= value, 0.0, NOT_A_NUMBER);",
+        "found = max(found, value), none += value * 0.0;",
+        ("test_core_operators.py::test_the_strict_pull_leaves_what_is_well_inside_and_what_is_no_number",),
+        "a row that overflows makes no number of a finite point",
+    ),
 ]

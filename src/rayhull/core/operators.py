@@ -185,3 +185,35 @@ def splitting_backward(
         g, states, rows, first, turn, last, onto, steps, relaxation
     )
     return found
+
+
+def strict_pull(
+    x: Tensor,
+    hull: Tensor,
+    equal: Tensor,
+    start: Tensor,
+    along: Tensor,
+    tight: Tensor,
+    tight_bounds: Tensor,
+    loose: Tensor,
+    loose_rhs: Tensor,
+    loose_bounds: Tensor,
+    numbers: Tensor,
+    moving: bool,
+    conic: bool,
+) -> Tensor:
+    """Points that are inside up to rounding → points that are inside, pulled towards start + scale · along.
+
+    First what rounding left of x − ``hull`` in the span of ``equal`` is taken away. A sample that is not finite comes out
+    as NaN.
+
+    Shape:
+        ``x`` (N, n), float32 or float64; in float64 ``hull``, ``start``, ``along`` (n,), ``equal`` (n, q), ``tight``
+        (m1, n) and ``loose`` (m2, n) rows over their slack, ``loose_rhs`` (m2,), ``tight_bounds`` (2, n) 1 / slack of
+        upper and lower bounds, ``loose_bounds`` (4, n) with their offsets, or (0, n); ``numbers`` (7,): slopes of loose
+        and tight rows, constant, kept, tiny, reach, limit; returns (N, n) as ``x``.
+    """
+    found: Tensor = _bound("strict_pull")(
+        x, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, loose_bounds, numbers, moving, conic
+    )
+    return found

@@ -87,10 +87,4 @@ inline void combination_of_one(const S* A, int64_t m, int64_t n, const S* w, S* 
   if (j < along) detail::columns<1, Vector>(A + j, m, along, w, out + j);
 }
 
-inline Lanes largest_size(const Lanes* x, int64_t n) {
-  Lanes found(0.0);
-  for (int64_t j = 0; j < n; j++) found = max(found, abs(x[j]));
-  return found;
-}
-
 }  // namespace rayhull::layer

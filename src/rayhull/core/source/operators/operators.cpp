@@ -5,6 +5,7 @@
 #include "chain.hpp"
 #include "clipped_shift.hpp"
 #include "splitting.hpp"
+#include "strict_pull.hpp"
 
 RAYHULL_SAY_STAMP;
 
@@ -29,6 +30,9 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
   library.def(
       "splitting_backward(Tensor g, Tensor states, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, "
       "int steps, float relaxation) -> (Tensor gy, Tensor glow, Tensor ghigh)");
+  library.def(
+      "strict_pull(Tensor x, Tensor hull, Tensor equal, Tensor start, Tensor along, Tensor tight, Tensor tight_bounds, "
+      "Tensor loose, Tensor loose_rhs, Tensor loose_bounds, Tensor numbers, bool moving, bool conic) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
@@ -38,4 +42,5 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("splitting", TORCH_BOX(&rayhull::splitting));
   library.impl("splitting_backward", TORCH_BOX(&rayhull::splitting_backward));
+  library.impl("strict_pull", TORCH_BOX(&rayhull::strict_pull));
 }
