@@ -11,6 +11,7 @@ from rayhull.maps.shrink import EPS, pull
 
 pytestmark = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
 seeds = st.integers(0, 2**31)
+BATCHES = (0, 1, 7, 8, 9, 64)
 
 
 def random(seed, *shape):
@@ -335,9 +336,128 @@ def test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box():
     assert (operators.clipped_shift(whole(y), G[0], (crossed[0][:, :1], *crossed[1:]), False)[3] == 2).all()
 
 
-# -- the layer's operators, each against its definition in torch -------------------------------------------------------
+# -- backward passes of blocks in their places -------------------------------------------------------------------------
 
-BATCHES = (0, 1, 7, 8, 9, 64)
+SCALES = ("none", "mirrored", "weighted")
+
+
+def blocks(seed, n, count, d, scaled, dtype):
+    """Points with ``count`` blocks at random places, the index and its scale."""
+    rng = torch.Generator().manual_seed(seed)
+    index = torch.randperm(count * d + 2, generator=rng)[: count * d].reshape(count, d).int()
+    signs = 1.0 - 2.0 * torch.randint(0, 2, (count, d), generator=rng).double()
+    weights = (
+        0.5 + torch.rand(count, d, generator=rng).double() if scaled == "weighted" else torch.ones(count, d).double()
+    )
+    return random(seed, n, count * d + 2).to(dtype), index, None if scaled == "none" else signs * weights
+
+
+def in_blocks(x, index, scale):
+    picked = x[:, index.long()].double()
+    return (picked if scale is None else picked * scale).reshape(-1, index.shape[1])
+
+
+def pulled_back(G, active, v, lower, upper, g):
+    """The definition: g − Gᵀ w where v is at no bound, G_W D G_Wᵀ w = G_W D g over active rows; who is free; w."""
+    free, w = ~((v > upper) | (v < lower)), torch.zeros(active.shape).double()
+    for s in range(len(g)):
+        W = G[active[s]] * free[s]
+        w[s, active[s]] = torch.linalg.pinv(W @ W.T, rtol=1e-10, hermitian=True) @ (W @ g[s])
+    return torch.where(free, g - w @ G, 0.0), free, w
+
+
+def assert_gradients_in_places(out, index, scale, wanted, tolerance):
+    inverse = None if scale is None else 1 / scale
+    torch.testing.assert_close(in_blocks(out, index, inverse), wanted, atol=tolerance, rtol=tolerance)
+    rest = torch.ones(out.shape[1], dtype=torch.bool)
+    rest[index.flatten().long()] = False
+    assert (out[:, rest] == 7.0).all()
+
+
+@pytest.mark.parametrize("n", BATCHES)
+@pytest.mark.parametrize("scaled", SCALES)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("equality", [False, True])
+def test_gradients_of_clipped_shifts_are_those_of_the_definition(n, scaled, own, equality):
+    for dtype, tolerance, d in ((torch.float64, 1e-12, 5), (torch.float32, 1e-5, 3)):
+        x, index, scale = blocks(n, n, 3, d, scaled, dtype)
+        a, lower = random(1, d), -random(2, 3 * n if own else 1, d).abs()
+        upper, c = lower + random(3, 1, d).abs() + 0.2, torch.full((1, 1), -0.1).double()
+        c = c if equality else c + 0.5
+        at = operators.InPlace(x, index, scale, torch.empty_like(x))
+        shifts, *_ = operators.clipped_shift(at, a, (c, lower, upper), equality)
+        shifts[1:2] = torch.nan  # of a block with no feasible point
+        g, out = random(4, *x.shape).to(dtype), torch.full_like(x, 7.0)
+        w = operators.clipped_shift_backward(g, x, index, scale, shifts, a, lower, upper, equality, out)
+        mine = in_blocks(g, index, None if scale is None else 1 / scale)
+        mine[1:2] = 0.0
+        v = in_blocks(x, index, scale) - shifts * a
+        wanted, _, w_wanted = pulled_back(a[None], (shifts > 0) | equality, v, lower, upper, mine)
+        assert_gradients_in_places(out, index, scale, wanted, tolerance)
+        torch.testing.assert_close(w, w_wanted)
+
+
+@pytest.mark.parametrize("n", BATCHES)
+@pytest.mark.parametrize("scaled", SCALES)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("one_box", [False, True])
+def test_gradients_of_pooled_chains_are_those_of_the_definition(n, scaled, own, one_box):
+    for dtype, tolerance, d in ((torch.float64, 1e-9, 7), (torch.float32, 1e-4, 4), (torch.float64, 1e-9, 1)):
+        x, index, scale = blocks(n, n, 2, d, scaled, dtype)
+        rng = torch.Generator().manual_seed(d)
+        order, between = torch.randperm(d, generator=rng), torch.randperm(d - 1, generator=rng)
+        roots, unit_steps = 0.5 + torch.rand(d, generator=rng).double(), 0.5 + torch.rand(d - 1, generator=rng).double()
+        path = operators.Path(order.int(), between.int(), unit_steps, roots)
+        G = torch.zeros(d - 1, d).double()  # along the path
+        for k, row in enumerate(between):
+            G[row, k], G[row, k + 1] = 1 / (roots[k] * unit_steps[row]), -1 / (roots[k + 1] * unit_steps[row])
+        width = torch.ones(2 * n if own else 1, d) if one_box else 0.2 + random(3, 2 * n if own else 1, d).abs()
+        lower, upper = -0.4 * width.double() * roots[order.argsort()], 0.4 * width.double() * roots[order.argsort()]
+        c = random(5, 1, d - 1).abs()
+        at = operators.InPlace(x, index, scale, torch.empty_like(x))
+        multipliers, *_, open_ = operators.pool_adjacent(at, path, (c, lower, upper))
+        assert open_ == 0
+        multipliers[1:2] = torch.nan  # of a block with no feasible point
+        g, out = random(4, *x.shape).to(dtype), torch.full_like(x, 7.0)
+        w = operators.pool_adjacent_backward(g, x, index, scale, multipliers, *path, lower, upper, out)
+        mine = in_blocks(g, index, None if scale is None else 1 / scale)
+        mine[multipliers.isnan().any(1)] = 0.0
+        active, v = multipliers > 0, in_blocks(x, index, scale) - multipliers @ G
+        wanted, free, w_wanted = pulled_back(G, active, v, lower[:, order], upper[:, order], mine)
+        assert_gradients_in_places(out, index, scale, wanted, tolerance)
+        assert (w[~active] == 0).all()
+        if not one_box:  # elsewhere rounding decides which of several coordinates is held, and w is not unique
+            torch.testing.assert_close(w, w_wanted, atol=tolerance, rtol=tolerance)
+            assert not free.all() or n < 2 or d == 1
+
+
+def test_backward_passes_in_places_refuse_what_does_not_fit():
+    x, index, scale = blocks(0, 4, 2, 3, "weighted", torch.float64)
+    a, lower, upper, out = random(1, 3), random(2, 1, 3), random(3, 1, 3), torch.empty_like(x)
+    shifts, multipliers, ones = random(4, 8, 1), random(5, 8, 2), torch.ones(3).double()
+    path = torch.arange(3).int(), torch.arange(2).int(), ones[:2], ones
+    for said, values in (
+        ("one gradient for each point", (x[:3], x, index, scale, shifts, a, lower, upper, True, out)),
+        ("one shift for each block", (x, x, index, scale, shifts[:7], a, lower, upper, True, out)),
+        ("one coefficient", (x, x, index, scale, shifts, a[:2], lower, upper, True, out)),
+        ("out of range", (x, x, index + 9, scale, shifts, a, lower, upper, True, out)),
+        ("like the points", (x, x, index, scale, shifts, a, lower, upper, True, out.float())),
+        ("one row, or one for each", (x, x, index, scale, shifts, a, lower.expand(3, 3), upper, True, out)),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            operators.clipped_shift_backward(*values)
+    for said, values in (
+        ("one gradient for each point", (x[:3], x, index, scale, multipliers, *path, lower, upper, out)),
+        ("one multiplier", (x, x, index, scale, multipliers[:7], *path, lower, upper, out)),
+        ("one multiplier", (x, x, index, scale, multipliers[:, :1], *path, lower, upper, out)),
+        ("a path needs", (x, x, index, scale, multipliers, path[0][:2], *path[1:], lower, upper, out)),
+        ("out of range", (x, x, index, scale, multipliers, path[0] + 1, *path[1:], lower, upper, out)),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            operators.pool_adjacent_backward(*values)
+
+
+# -- the layer's operators, each against its definition in torch -------------------------------------------------------
 
 
 def splitting_constants(seed, n, k, rank=None):

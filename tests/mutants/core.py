@@ -335,4 +335,32 @@ MUTANTS = [
         ("test_core_operators.py::test_the_strict_pull_leaves_what_is_well_inside_and_what_is_no_number",),
         "a row that overflows makes no number of a finite point",
     ),
+    Mutant(
+        "core/source/projection/clipped_shift.cpp",
+        "      v[j] = held ? 0.0 : p.a[j];",
+        "      v[j] = p.a[j];",
+        ("test_core_operators.py::test_gradients_of_clipped_shifts_are_those_of_the_definition",),
+        "coordinates at their bounds take part in the shift's gradient",
+    ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "    const double mean = held < end ? 0.0 : sum / mass;",
+        "    const double mean = sum / mass;",
+        ("test_core_operators.py::test_gradients_of_pooled_chains_are_those_of_the_definition",),
+        "a pool that a bound holds moves",
+    ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "w_[k] = held_[k] ? 0.0 : w_after(k, end) - p_.roots[k] * g_[k];",
+        "w_[k] = 0.0;",
+        ("test_core_operators.py::test_gradients_of_pooled_chains_are_those_of_the_definition",),
+        "rows after a held coordinate have no derivative",
+    ),
+    Mutant(
+        "core/source/operators/tensors.hpp",
+        "  if (!scale || points.places.mirrored) return",
+        "  if (true) return",
+        ("test_core_operators.py::test_gradients_of_clipped_shifts_are_those_of_the_definition",),
+        "gradients are scaled as points are",
+    ),
 ]

@@ -113,6 +113,52 @@ def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor
     return torch.ops.rayhull_core.pool_adjacent(*at, *path, *sides)
 
 
+def clipped_shift_backward(
+    g: Tensor,
+    x: Tensor,
+    index: Tensor,
+    scale: Tensor | None,
+    shifts: Tensor,
+    a: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    equality: bool,
+    out: Tensor,
+) -> Tensor:
+    """The gradient in x for the gradient g in :func:`clipped_shift`'s points, to ``out``; returns the row's, w.
+
+    Shape:
+        ``g``, ``x``, ``out`` (n, D); ``shifts`` (N, 1), what the forward pass returned; returns (N, 1).
+    """
+    found: Tensor = _bound("clipped_shift_backward")(g, x, index, scale, shifts, a, lower, upper, equality, out)
+    return found
+
+
+def pool_adjacent_backward(
+    g: Tensor,
+    x: Tensor,
+    index: Tensor,
+    scale: Tensor | None,
+    multipliers: Tensor,
+    order: Tensor,
+    rows: Tensor,
+    unit_steps: Tensor,
+    roots: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    out: Tensor,
+) -> Tensor:
+    """The gradient in x for the gradient g in :func:`pool_adjacent`'s points, to ``out``; returns the rows', w.
+
+    Shape:
+        ``g``, ``x``, ``out`` (n, D); ``multipliers`` (N, d - 1), what the forward pass returned; returns (N, d - 1).
+    """
+    found: Tensor = _bound("pool_adjacent_backward")(
+        g, x, index, scale, multipliers, order, rows, unit_steps, roots, lower, upper, out
+    )
+    return found
+
+
 def active_set(
     at: InPlace, rows: Rows, m: int, sides: Sides, guess: tuple[Tensor | None, Tensor | None], effort: Effort
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
@@ -204,8 +250,8 @@ def strict_pull(
 ) -> Tensor:
     """Points that are inside up to rounding → points that are inside, pulled towards start + scale · along.
 
-    First what rounding left of x − ``hull`` in the span of ``equal`` is taken away. A sample that is not finite comes out
-    as NaN.
+    First what rounding left of x − ``hull`` in the span of ``equal`` is taken away. A sample that is not finite comes
+    out as NaN.
 
     Shape:
         ``x`` (N, n), float32 or float64; in float64 ``hull``, ``start``, ``along`` (n,), ``equal`` (n, q), ``tight``

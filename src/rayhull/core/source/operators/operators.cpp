@@ -17,6 +17,12 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "clipped_shift(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor a, Tensor c, Tensor lower, "
       "Tensor upper, bool equality) -> (Tensor, Tensor, Tensor, Tensor, int)");
   library.def(
+      "clipped_shift_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor shifts, Tensor a, Tensor lower, "
+      "Tensor upper, bool equality, Tensor(out!) out) -> Tensor");
+  library.def(
+      "pool_adjacent_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor multipliers, Tensor order, Tensor rows, "
+      "Tensor unit_steps, Tensor roots, Tensor lower, Tensor upper, Tensor(out!) out) -> Tensor");
+  library.def(
       "active_set(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, Tensor begin, "
       "Tensor products, Tensor lengths, Tensor? roots, Tensor? sweep, int m, Tensor c, Tensor lower, Tensor upper, "
       "Tensor? active, Tensor? state, int gradient_steps, float step, int pivots, int exact_steps, bool lazy, bool clamped) "
@@ -38,6 +44,8 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("pool_adjacent", TORCH_BOX(&rayhull::pool_adjacent));
   library.impl("clipped_shift", TORCH_BOX(&rayhull::clipped_shift_blocks));
+  library.impl("clipped_shift_backward", TORCH_BOX(&rayhull::clipped_shift_backward_blocks));
+  library.impl("pool_adjacent_backward", TORCH_BOX(&rayhull::pool_adjacent_backward_blocks));
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("splitting", TORCH_BOX(&rayhull::splitting));

@@ -89,15 +89,17 @@ struct PlaceTensors {
   Tensor x, index, scale;
   Places places;
 
-  PlaceTensors(const Tensor& x_, const Tensor& index_, const std::optional<Tensor>& scale_, const Tensor& out)
-      : x(x_.scalar_type() == scalar_type<float>() ? dense<float>(x_, 2) : dense<double>(x_, 2)),
-        index(dense<int32_t>(index_, 2)), scale(scale_ ? dense<double>(*scale_, 2) : x) {
-    STD_TORCH_CHECK(out.is_contiguous() && out.scalar_type() == x.scalar_type() && out.numel() == x.numel() && out.is_cpu(),
+  // Without `out` the blocks are only read.
+  PlaceTensors(const Tensor& x_, const Tensor& index_, const std::optional<Tensor>& scale_, const std::optional<Tensor>& out = {})
+      : x(is_double(x_) ? dense<double>(x_, 2) : dense<float>(x_, 2)), index(dense<int32_t>(index_, 2)),
+        scale(scale_ ? dense<double>(*scale_, 2) : x) {
+    STD_TORCH_CHECK(!out || (out->is_contiguous() && out->scalar_type() == x.scalar_type() && out->numel() == x.numel() &&
+                             out->is_cpu()),
                     "rayhull: the result must be contiguous and like the points");
     STD_TORCH_CHECK(!scale_ || scale.numel() == index.numel(), "rayhull: one scale for each coordinate of a block");
     check_indices(index, x.size(1));
     places = {x.size(1), index.size(0), index.size(1), read<int32_t>(index), scale_ ? read<double>(scale) : nullptr,
-              scale_ && is_mirrored(), x.const_data_ptr(), out.mutable_data_ptr(), x.scalar_type() == scalar_type<float>(), run()};
+              scale_ && is_mirrored(), x.const_data_ptr(), out ? out->mutable_data_ptr() : nullptr, !is_double(x), run()};
   }
 
   int64_t samples() const { return x.size(0); }
@@ -122,6 +124,16 @@ struct PlaceTensors {
     return fits ? length : 1;
   }
 };
+
+// Blocks of gradients: they scale inversely, and are written where they were read.
+inline PlaceTensors gradients(const PlaceTensors& points, const Tensor& g, const std::optional<Tensor>& scale, const Tensor& out) {
+  STD_TORCH_CHECK(g.dim() == 2 && g.size(0) == points.samples() && g.size(1) == points.places.width,
+                  "rayhull: one gradient for each point");
+  if (!scale || points.places.mirrored) return {g, points.index, scale, out};
+  const Tensor inverse = empty<double>({points.places.count, points.places.size});
+  for (int64_t j = 0; j < inverse.numel(); j++) write<double>(inverse)[j] = 1.0 / points.places.scale[j];
+  return {g, points.index, inverse, out};
+}
 
 // Residuals, steps and status of n blocks.
 struct ReportTensors {

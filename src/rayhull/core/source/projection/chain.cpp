@@ -132,6 +132,64 @@ double write_pools(const Sample& s, const std::vector<Pool>& pools) {
   return std::isnan(sum) ? std::numeric_limits<double>::infinity() : worst / size;
 }
 
+// The backward pass of one block. Coordinates that active rows tie together move as one: by the mean of their gradients, or,
+// if a bound holds one of them, not at all. In units of the steps, w of a row is the sum of root (g - what comes out) over
+// the coordinates before it, or less that after it.
+class PathBackward {
+ public:
+  explicit PathBackward(const ChainGradient& problem)
+      : p_(problem), d_(problem.points.size), v_(d_), g_(d_), push_(d_ + 1), w_(d_ + 1), held_(d_) {}
+
+  void run(int64_t s, double* w) {
+    read(s);
+    std::fill(w_.begin(), w_.end(), 0.0);
+    for (int64_t first = 0, end; first < d_; first = end) {
+      for (end = first + 1; end < d_ && push_[end] > 0.0; end++) continue;
+      move(first, end);
+    }
+    p_.gradients.write(s, g_.data());
+    for (int64_t k = 0; k + 1 < d_; k++) w[p_.rows[k]] = w_[k + 1] * p_.unit_steps[p_.rows[k]];
+  }
+
+ private:
+  // The gradient, the multiplier before each coordinate, and which coordinates a bound holds.
+  void read(int64_t s) {
+    const double *lower = p_.lower.of(s), *upper = p_.upper.of(s), *multipliers = p_.multipliers + s * (d_ - 1);
+    p_.points.read(s, v_.data()), p_.gradients.read(s, g_.data());
+    bool constant = is_crossed(lower, upper, d_);
+    for (int64_t k = 0; k + 1 < d_; k++) {
+      push_[k + 1] = multipliers[p_.rows[k]] / p_.unit_steps[p_.rows[k]];
+      constant |= std::isnan(push_[k + 1]);
+    }
+    for (int64_t k = 0; k < d_; k++) {
+      const double v = v_[k] - (push_[k + 1] - push_[k]) / p_.roots[k];
+      held_[k] = (v < lower[p_.order[k]]) | (v > upper[p_.order[k]]);
+      if (constant) g_[k] = 0.0;
+    }
+  }
+
+  // Coordinates first .. end - 1, tied together. Between two that are held, the last row carries nothing.
+  void move(int64_t first, int64_t end) {
+    double sum = 0.0, mass = 0.0;
+    int64_t held = end;  // the first that is
+    for (int64_t k = end - 1; k >= first; k--) {
+      if (held_[k]) held = k;
+      sum += p_.roots[k] * g_[k], mass += p_.roots[k] * p_.roots[k];
+    }
+    const double mean = held < end ? 0.0 : sum / mass;
+    for (int64_t k = first; k + 1 < end && k < held; k++) w_[k + 1] = w_[k] + p_.roots[k] * (g_[k] - p_.roots[k] * mean);
+    for (int64_t k = end - 1; k > held; k--) w_[k] = held_[k] ? 0.0 : w_after(k, end) - p_.roots[k] * g_[k];
+    for (int64_t k = first; k < end; k++) g_[k] = p_.roots[k] * mean;
+  }
+
+  double w_after(int64_t k, int64_t end) const { return k + 1 < end ? w_[k + 1] : 0.0; }
+
+  const ChainGradient& p_;
+  int64_t d_;
+  std::vector<double> v_, g_, push_, w_;  // w_[k] of the row before coordinate k, 0 at the ends
+  std::vector<char> held_;
+};
+
 }  // namespace
 
 int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
@@ -150,6 +208,12 @@ int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers
     open += report.status[s] != SOLVED;
   }
   return open;
+}
+
+void pool_adjacent_backward(const ChainGradient& problem, double* w, int64_t start, int64_t stop) {
+  const int64_t count = problem.points.count, d = problem.points.size;
+  PathBackward path(problem);
+  for (int64_t s = start * count; s < stop * count; s++) path.run(s, w + s * (d - 1));
 }
 
 }  // namespace rayhull

@@ -19,4 +19,14 @@ struct ChainProblem {
 int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
                                 int64_t stop);
 
+struct ChainGradient {
+  Places points, gradients;
+  const int32_t *order, *rows;
+  const double *unit_steps, *roots, *multipliers;  // multipliers (blocks, d - 1)
+  Side lower, upper;
+};
+
+// From gradients in x to those in y, and w (blocks, d - 1), the multipliers of the backward system.
+void pool_adjacent_backward(const ChainGradient& problem, double* w, int64_t start, int64_t stop);
+
 }  // namespace rayhull

@@ -237,4 +237,27 @@ int64_t clipped_shift(const ShiftProblem& p, double* shifts, const Report& repor
   return open;
 }
 
+// A coordinate beyond a bound does not move; the others do, along the row only where it carries no multiplier. What has no
+// feasible point, or no shift, is constant.
+void clipped_shift_backward(const ShiftGradient& p, double* w, int64_t start, int64_t stop) {
+  const int64_t size = p.points.size;
+  std::vector<double> v(size), g(size);
+  for (int64_t s = start * p.points.count; s < stop * p.points.count; s++) {
+    const double *low = p.lower.of(s), *high = p.upper.of(s), t = p.shifts[s];
+    p.points.read(s, v.data()), p.gradients.read(s, g.data());
+    const bool constant = is_crossed(low, high, size) || std::isnan(t);
+    double along = 0.0, slope = 0.0;
+    for (int64_t j = 0; j < size; j++) {
+      const double u = v[j] - t * p.a[j];
+      const bool held = (u < low[j]) | (u > high[j]) | constant;
+      g[j] = held ? 0.0 : g[j];
+      v[j] = held ? 0.0 : p.a[j];
+      along += v[j] * g[j], slope += v[j] * v[j];
+    }
+    w[s] = slope > 0.0 && (p.equality || t > 0.0) ? along / slope : 0.0;
+    for (int64_t j = 0; j < size; j++) g[j] -= w[s] * v[j];
+    p.gradients.write(s, g.data());
+  }
+}
+
 }  // namespace rayhull

@@ -15,4 +15,14 @@ struct ShiftProblem {
 // Fills the blocks of samples start .. stop - 1; returns how many are not solved.
 int64_t clipped_shift(const ShiftProblem& problem, double* shifts, const Report& report, int64_t start, int64_t stop);
 
+struct ShiftGradient {
+  Places points, gradients;
+  const double *a, *shifts;  // (size), (blocks)
+  Side lower, upper;         // (size)
+  bool equality;
+};
+
+// From gradients in z to those in v, and w (blocks), the multipliers of the backward system.
+void clipped_shift_backward(const ShiftGradient& problem, double* w, int64_t start, int64_t stop);
+
 }  // namespace rayhull
