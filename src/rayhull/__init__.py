@@ -24,13 +24,11 @@ if TYPE_CHECKING:
         RayhullError,
         UnverifiedError,
     )
-    from rayhull.nn.compare import compare
-    from rayhull.nn.constrained import Constrained, constrain
-    from rayhull.nn.keeping import FreeStart, Parametrization
-    from rayhull.nn.map_into import MapInto
-    from rayhull.nn.paper import paper_layer
-    from rayhull.nn.projection import ProjectedInEval, Projection
+    from rayhull.nn.extras import paper_layer
+    from rayhull.nn.layers import Constrained, MapInto
+    from rayhull.nn.training import FreeStart, Parametrization, constrain
     from rayhull.projection import project
+    from rayhull.projection.module import ProjectedInEval, Projection
     from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled, windows
     from rayhull.sets.interior import scale_from
     from rayhull.sets.parsing import parse
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from rayhull.sets.rules import from_cvxpy, rules, variables
 
 _HOME = {
-    "nn.projection": ["Projection", "ProjectedInEval"],
+    "projection.module": ["Projection", "ProjectedInEval"],
     "projection": ["project"],
     "sets.polyhedron": ["Polyhedron"],
     "sets.rules": ["from_cvxpy", "rules", "variables"],
@@ -63,12 +61,10 @@ _HOME = {
     "conversion.convert": ["convert"],
     "conversion.files": ["read", "write"],
     "conversion.generators": ["Generators"],
-    "nn.constrained": ["Constrained", "constrain"],
-    "nn.compare": ["compare"],
+    "nn.layers": ["Constrained", "MapInto"],
     "sets.interior": ["scale_from"],
-    "nn.map_into": ["MapInto"],
-    "nn.keeping": ["FreeStart", "Parametrization"],
-    "nn.paper": ["paper_layer"],
+    "nn.training": ["FreeStart", "Parametrization", "constrain"],
+    "nn.extras": ["paper_layer"],
     "sets.ready_made": [
         *("box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
         *("nonnegative", "ordered", "simplex", "sum_to", "unimodal"),
@@ -101,7 +97,6 @@ __all__ = [
     "box",
     "capped_simplex",
     "checkerboard",
-    "compare",
     "concave",
     "conserves",
     "constrain",

@@ -1,22 +1,22 @@
 r"""A leak: gradient that passes by a map into a set while a network trains, so that no sample is stuck on a face.
 
-A free point u outside the set is moved to x. The derivative J of that map has lost the directions of the rows that
-bind: what is tied together gets one gradient, a vertex gets none, and nothing says on which side of a row u should be.
-With the gradient g of the loss at x, d = u - x and the share s that leaks, u gets
+A point u outside the set is moved to x. The derivative J of that map has lost the directions of the rows that bind:
+what is tied together gets one gradient, a vertex gets none, and nothing says on which side of a row u should be. With
+the gradient g of the loss at x, d = u - x, the unit r of the coordinates and the share s that leaks, u gets
 
-.. math:: (1 - s)\, J^\top g + s \Bigl(g - \min(0, g \cdot d) \frac{d}{\|d\|^2}\Bigr)
+.. math:: (1 - s)\, J^\top g + s\, \Bigl(g - κ\, \frac{g \cdot d}{\|d\|^2}\, d\Bigr), \qquad
+    κ = \frac{\|d\|^2}{r^2 + \|d\|^2}
 
-Inside the set u = x and J = I, and this is the derivative. Outside, the second term leads back across a row, and only
-back: the part of g that would drive u further away from x is left out. Without that, a loss that has no targets (a
-price, a return) drives u away for ever. For the nearest point a small step along the negative of this never increases
-the distance of u from x; and where the loss is the squared distance to a target t of the set, nothing is left out,
-since (x - t)·(u - x) >= 0. Points do not change: only the gradient does, which is then that of no function. All
-else that the map takes, such as sides of the sample, has its whole gradient: the first term is damped before the map.
+Inside the set u = x and J = I, and this is the derivative. Outside, the part of g along the set passes, and the part
+across it the less the further u is away: a loss without targets (a price, a return) would drive u away for ever. It is
+linear in g, so that turning the sign of a gradient after the backward pass (``maximize=True``, gradient reversal)
+does what turning that of the loss does. Points do not change: only the gradient does, which is then that of no
+function. All else that the map takes, such as sides of the sample, has its whole gradient: the first term is damped
+before the map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from torch.autograd import forward_ad
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAR = 1e15  # d in units of r is cut there
 LEAK = 0.1  # the share that a layer takes unless it is told
 
 
@@ -35,6 +36,12 @@ def check_leak(leak: float) -> float:
     if not 0 <= leak <= 1:
         raise ValueError(f"leak is a share of the gradient, from 0 (the derivative alone) to 1, got {leak}.")
     return leak
+
+
+def damped(u: Tensor, share: float) -> Tensor:
+    """u, of whose gradient 1 - s is left; forward mode has the derivative alone."""
+    out: Tensor = u if not share or forward_ad._current_level >= 0 else Damped.apply(u, share)  # type: ignore[no-untyped-call]
+    return out
 
 
 def block_of_each(P: Polyhedron) -> Tensor:
@@ -54,39 +61,33 @@ def block_of_each(P: Polyhedron) -> Tensor:
     return torch.from_numpy(number)
 
 
-def damped(u: Tensor, share: float) -> Tensor:
-    """u, of whose gradient 1 - s is left; forward mode has the derivative alone."""
-    out: Tensor = u if not share or forward_ad._current_level >= 0 else Damped.apply(u, share)  # type: ignore[no-untyped-call]
-    return out
-
-
-def leaking(x: Tensor, free: Tensor, share: float, shape: Sequence[int], block: Tensor) -> Tensor:
-    """x, whose gradient goes to the free point too: the formula's second term, beside the map of the :func:`damped` u.
+def leaking(
+    x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None
+) -> Tensor:
+    """x, whose gradient goes to u too: the formula's second term, beside the map of the :func:`damped` u.
 
     Args:
-        x: points of the set.
-        free: what they were before they were moved there.
+        x: points of the set, block by block.
+        u: what they were before they were moved there.
         share: s.
-        shape: the event shape.
-        block: :func:`block_of_each`: each block has its own d.
+        unit: r.
+        block: :func:`block_of_each` where x holds several blocks, each of which has its own d.
 
-    Shape: x, free (\\*, event shape) → (\\*, event shape)
+    Shape: x, u (\\*, n) → (\\*, n)
 
     Examples:
-        >>> import torch, rayhull as rh
-        >>> from rayhull.maps.leak import block_of_each, damped, leaking
-        >>> u = torch.tensor([[2.0, 0.5]], requires_grad=True)
-        >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, 0.1, (2,), block_of_each(rh.box(0, 1, 2)))
-        >>> inwards, outwards = (torch.autograd.grad(x, u, g, retain_graph=True)[0] for g in (x.detach(), -x.detach()))
-        >>> inwards, outwards
-        (tensor([[0.1000, 0.5000]]), tensor([[ 0.0000, -0.5000]]))
+        >>> import torch
+        >>> from rayhull.maps.leak import damped, leaking
+        >>> u = torch.tensor([[1.0, 1.0], [2.0, 0.0]], requires_grad=True)
+        >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, 0.1)
+        >>> torch.autograd.grad(x, u, torch.ones_like(x))
+        (tensor([[1.0000, 1.0000],
+                [0.0500, 0.1000]]),)
     """
     if not share or forward_ad._current_level >= 0:
         return x
-    first = x.ndim - len(shape)
-    flat, u = x.flatten(first), free.expand_as(x).flatten(first)
-    out: Tensor = Leak.apply(flat, u, share, block)  # type: ignore[no-untyped-call]
-    return out.reshape(x.shape)
+    out: Tensor = Leak.apply(x, u.expand_as(x), share, unit, block)  # type: ignore[no-untyped-call]
+    return out
 
 
 class Damped(torch.autograd.Function):
@@ -108,67 +109,43 @@ class Damped(torch.autograd.Function):
 
 
 class Leak(torch.autograd.Function):
-    """x forwards; backwards the gradient to x, and the formula's second term to the free point."""
+    """x forwards; backwards the gradient to x, and the formula's second term to u."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, free: Tensor, share: float, block: Tensor) -> Tensor:
+    def forward(x: Tensor, u: Tensor, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
         return x.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, free, ctx.share, block = inputs
-        ctx.save_for_backward(x, free, block)
+        x, u, ctx.share, ctx.unit, ctx.block = inputs
+        ctx.save_for_backward(x, u)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, free, block = ctx.saved_tensors
-        return g, ctx.share * not_outwards(g, moved(x.detach(), free.detach(), block), block), None, None
+        x, u = ctx.saved_tensors
+        return g, ctx.share * along_the_set(g, (u - x).detach(), ctx.unit, ctx.block), None, None, None
 
 
-def moved(x: Tensor, free: Tensor, block: Tensor) -> Tensor:
-    """d = u - x, 0 where it is nothing but rounding of its block, whose direction means nothing.
-
-    Shape: (\\*, n) → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.leak import moved
-        >>> moved(torch.tensor([1.0, 100.0]), torch.tensor([2.0, 100.00001]), torch.tensor([]))
-        tensor([1., 0.])
-    """
-    d = free - x
-    return torch.where(d.abs() > 64 * torch.finfo(x.dtype).eps * largest(free.abs(), block), d, 0.0)
-
-
-def not_outwards(g: Tensor, d: Tensor, block: Tensor) -> Tensor:
-    """g - min(0, g·d) d / |d|², block by block; g where d is 0 or not finite.
+def along_the_set(g: Tensor, d: Tensor, unit: Tensor | float, block: Tensor | None = None) -> Tensor:
+    """g - (g·d) d / (r² + |d|²), block by block; g where d is not finite.
 
     Shape: g, d (\\*, n) → (\\*, n)
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.leak import not_outwards
-        >>> g, d, one = torch.tensor([-1.0, 2.0, -3.0]), torch.tensor([1.0, 0.0, 1.0]), torch.tensor([])
-        >>> not_outwards(g, d, one), not_outwards(g, d, torch.tensor([0, 0, 1])), not_outwards(-g, d, one)
-        (tensor([ 1.,  2., -1.]), tensor([0., 2., 0.]), tensor([ 1., -2.,  3.]))
+        >>> from rayhull.maps.leak import along_the_set
+        >>> along_the_set(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 0.0]), 1.0)
+        tensor([0.1000, 1.0000])
     """
-    unit = torch.nan_to_num(d / largest(d.abs(), block))  # a square of d itself might overflow
-    along, square = summed(g * unit, block), summed(unit * unit, block)
-    return torch.addcmul(g, unit, along.clamp_max(0) / square.clamp_min(torch.finfo(d.dtype).tiny), value=-1)
+    d = torch.nan_to_num(d / unit, posinf=FAR, neginf=-FAR).clamp(-FAR, FAR)  # its square must not overflow
+    along = _summed(g * d, block) / (1 + _summed(d * d, block))
+    return torch.addcmul(g, d, along, value=-1)
 
 
-def largest(values: Tensor, block: Tensor) -> Tensor:
-    """The largest of each coordinate's block, at every coordinate of it; of all, (\\*, 1), for one block."""
-    if not block.numel():
-        return values.amax(-1, keepdim=True)
-    number = block.expand_as(values)
-    return torch.zeros_like(values).scatter_reduce(-1, number, values, "amax").gather(-1, number)
-
-
-def summed(values: Tensor, block: Tensor) -> Tensor:
+def _summed(values: Tensor, block: Tensor | None) -> Tensor:
     """The sum over each coordinate's block, at every coordinate of it; over all, (\\*, 1), for one block."""
-    if not block.numel():
+    if block is None or not block.numel():
         return values.sum(-1, keepdim=True)
     return torch.zeros_like(values).index_add(-1, block, values).index_select(-1, block)

@@ -1,244 +1,117 @@
-r"""The way into an order. Pure functions of tensors.
+r"""The nearest increasing chain, by pooling. Pure functions of tensors.
 
-A chain, or any set with independent rows, has coefficients of its own for its slacks: no ties by construction. A set
-{A x <= b} with independent rows has one ray for each row, along which only that row's slack grows. So
+The nearest point of {x_1 <= x_2 <= ... <= x_n} to u is constant on pools of neighbours, each at the mean of its own u:
 
-.. math:: x = x_0 + L γ + \sum_j σ_j (f(β_j) - 1)\, r_j, \qquad f(β) = \mathrm{softplus}(β) / \log 2
+.. math:: x_i = \max_{j \le i} \min_{k \ge i} \frac{u_j + \dots + u_k}{k - j + 1}
 
-has the slacks σ_j f(β_j) > 0, where σ are those of the base point x0: coefficients 0 give the base point, and unit ones
-change each slack by a fair share of itself. For a chain x_1 <= x_2 <= ... the slacks are the increments.
+Two neighbouring chains a and b that are increasing already become one by a level v between them, at which what the
+first loses is what the second gains:
 
-Other orders go halfway between the least majorant and the greatest minorant:
+.. math:: (\min(a, v), \max(b, v)), \qquad \sum_i \max(a_i - v, 0) = \sum_i \max(v - b_i, 0)
 
-.. math:: x_j = \tfrac12 \bigl(\max_{i \preceq j} u_i + \min_{i \succeq j} u_i\bigr)
-
-Both terms keep the order, so their mean does, in floats too: maxima and minima are exact, and halving and rounding a
-sum are monotone. Inside the order the map is the identity, and two points come out no further apart than they went in
-(in the maximum norm). Any increasing function keeps an order: bounds are a clamp or a sigmoid afterwards.
+So a chain is merged from single entries in log2(n) rounds, each over all pairs at once, in memory for a few chains and
+not for a table of all means. It comes out increasing exactly, in floats too, whatever the rounding of v: minima and
+maxima are exact and keep the order of each side, and v parts the two. Chains with a_m <= b_1 stay as they are, so that
+inside the order the map is the identity, bit by bit. The derivative is the mean over each pool: neighbours whose x are
+equal, unless none of them moved.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.maps.coefficients import softplus
-from rayhull.sets.rows import Array
 
-
-def share(beta: Tensor) -> Tensor:
-    """softplus(β) / log 2: positive, 1 at 0, about linear above.
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import share
-        >>> share(torch.tensor([-30.0, 0.0, 30.0])).round(decimals=2)
-        tensor([ 0.0000,  1.0000, 43.2800])
-    """
-    return softplus(beta) * (1 / math.log(2))
-
-
-def chain(level: Tensor, beta: Tensor, steps: Tensor) -> Tensor:
-    """An increasing chain from its mean level and its own increments: x_j - x_{j-1} = steps_j · share(β_j).
-
-    Shape: level (\\*, 1), beta (\\*, n - 1), steps (n - 1,) > 0 → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import chain
-        >>> chain(torch.zeros(1), torch.zeros(2), torch.ones(2))
-        tensor([-1.,  0.,  1.])
-    """
-    return from_slopes(level, steps * share(beta))
-
-
-def from_slopes(mean: Tensor, slopes: Tensor) -> Tensor:
-    """A curve from its mean and its slopes x_{j+1} - x_j.
-
-    Shape: mean (\\*, 1), slopes (\\*, n - 1) → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import from_slopes
-        >>> from_slopes(torch.zeros(1), torch.tensor([1.0, 2.0, -1.0]))
-        tensor([-1.5000, -0.5000,  1.5000,  0.5000])
-    """
-    risen = torch.nn.functional.pad(slopes, (1, 0)).cumsum(-1)
-    return mean + (risen - risen.mean(-1, keepdim=True))
-
-
-def between(x: Tensor, lower: float, upper: float) -> Tensor:
-    """lower + (upper - lower) sigmoid(x): increasing, so it keeps every order, and strictly between the bounds.
-
-    With one bound only, softplus takes the sigmoid's place; with none x stays.
-
-    Examples:
-        >>> import math, torch
-        >>> from rayhull.maps.order import between
-        >>> between(torch.tensor([-9.0, 0.0, 9.0]), 0.0, 1.0).round(decimals=2), between(torch.zeros(1), 1.0, math.inf)
-        (tensor([0.0000, 0.5000, 1.0000]), tensor([1.6931]))
-    """
-    if math.isinf(lower) and math.isinf(upper):
-        return x
-    if math.isinf(upper):
-        return lower + softplus(x)
-    if math.isinf(lower):
-        return upper - softplus(-x)
-    return lower + (upper - lower) * torch.sigmoid(x)
-
-
-def between_inverse(x: Tensor, lower: float, upper: float) -> Tensor:
-    """The x of :func:`between`, for points strictly between the bounds.
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import between, between_inverse
-        >>> between_inverse(between(torch.tensor([0.5]), -1.0, 3.0), -1.0, 3.0)
-        tensor([0.5000])
-    """
-    if math.isinf(lower) and math.isinf(upper):
-        return x
-    if math.isinf(upper):
-        return inverse_softplus(x - lower)
-    if math.isinf(lower):
-        return -inverse_softplus(upper - x)
-    return torch.logit((x - lower) / (upper - lower))
-
-
-def inverse_softplus(y: Tensor) -> Tensor:
-    """x with softplus(x) = y > 0: y + log(1 - exp(-y))."""
-    return y + torch.log(-torch.expm1(-y))
-
-
-def into_grid_order(u: Tensor, axes: int) -> Tensor:
-    """Not decreasing along each of the last ``axes`` axes: chains (one), isotonic images (two), and so on.
-
-    Shape: (\\*, n1, ..., n_axes) → the same
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import into_grid_order
-        >>> into_grid_order(torch.tensor([1.0, 3.0, 2.0, 4.0]), 1)
-        tensor([1.0000, 2.5000, 2.5000, 4.0000])
-    """
-    above, below = u, -u
-    for axis in range(-axes, 0):
-        above = running_max(above, axis)
-        below = running_max(below.flip(axis), axis).flip(axis)
-    return mean(above, -below)
-
-
-def running_max(u: Tensor, axis: int) -> Tensor:
-    """max over all that come before along an axis, and itself.
-
-    In a compiled or exported graph by maxima over windows of 1, 2, 4, ... entries: they fuse, and ONNX has them.
+def pooled(u: Tensor) -> Tensor:
+    """The nearest increasing chain; all NaN where an entry is not finite.
 
     Shape: (\\*, n) → (\\*, n)
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.order import running_max
-        >>> running_max(torch.tensor([1.0, 3.0, 2.0]), -1)
-        tensor([1., 3., 3.])
+        >>> from rayhull.maps.order import pooled
+        >>> u = torch.tensor([1.0, 3.0, 2.0, 2.5, 4.0], requires_grad=True)
+        >>> x = pooled(u)
+        >>> x.detach(), torch.autograd.grad(x[3], u)[0].round(decimals=2)
+        (tensor([1.0000, 2.5000, 2.5000, 2.5000, 4.0000]), tensor([0.0000, 0.3300, 0.3300, 0.3300, 0.0000]))
     """
-    if not torch.compiler.is_compiling():
-        return torch.cummax(u, axis).values
-    n, width = u.shape[axis], 1
-    while width < n:
-        u = torch.cat([u.narrow(axis, 0, width), _later_max(u, axis, width)], axis)
+    wide = u if u.dtype in (torch.float32, torch.float64) else u.float()  # sums of halves are too coarse
+    x = _merged_from_entries(wide.detach())
+    mean = means(wide, x)
+    x = (x + (mean - mean.detach())).to(u.dtype)  # x itself, with the derivative of the means
+    return torch.where((u - u == 0).all(-1, keepdim=True), x, torch.nan)
+
+
+def means(u: Tensor, x: Tensor) -> Tensor:
+    """The mean of u over each pool, at every entry of it: neighbours whose x are equal, unless none of them moved.
+
+    Shape: u, x (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import means
+        >>> means(torch.tensor([1.0, 3.0, 2.0, 7.0]), torch.tensor([1.0, 2.5, 2.5, 7.0]))
+        tensor([1.0000, 2.5000, 2.5000, 7.0000])
+    """
+    begins = x[..., 1:] != x[..., :-1]
+    number = torch.nn.functional.pad(begins.long(), (1, 0)).cumsum(-1)  # of each entry's pool
+    size, moved = (_sums(v, number) for v in (torch.ones_like(x), (u.detach() != x).to(x.dtype)))
+    return torch.where(moved > 0, _sums(u / size, number), u)  # divided first: no overflow
+
+
+def _sums(v: Tensor, number: Tensor) -> Tensor:
+    """The sum over each entry's pool. Shape: (\\*, n) → (\\*, n)"""
+    return torch.zeros_like(v).scatter_add(-1, number, v).gather(-1, number)
+
+
+def _merged_from_entries(u: Tensor) -> Tensor:
+    n = u.shape[-1]
+    whole, width = 1 << (n - 1).bit_length(), 1
+    x = torch.cat([u, u.amax(-1, keepdim=True).expand(*u.shape[:-1], whole - n)], -1)  # the largest stay behind
+    while width < whole:
         width *= 2
-    return u
+        x = merged(x.reshape(*u.shape[:-1], whole // width, width)).flatten(-2)
+    return x[..., :n]
 
 
-def _later_max(u: Tensor, axis: int, width: int) -> Tensor:
-    """max(u_j, u_{j - width}) for j >= width."""
-    rest = u.shape[axis] - width
-    return torch.maximum(u.narrow(axis, width, rest), u.narrow(axis, 0, rest))
+def merged(x: Tensor) -> Tensor:
+    """The nearest increasing chain to one whose two halves are increasing.
 
-
-def mean(above: Tensor, below: Tensor) -> Tensor:
-    """(above + below) / 2, increasing in both in floats too. Halving first keeps large numbers from overflowing."""
-    return 0.5 * above + 0.5 * below
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """A partial order in rounds: in each, some coordinates take the maximum over their predecessors in earlier rounds.
-
-    ``take[k]`` are coordinates that come later than all of ``before[k]``, (size, width), padded with themselves.
-    """
-
-    take: tuple[Array, ...]
-    before: tuple[Array, ...]
-
-
-def levels(pairs: Sequence[tuple[int, int]] | Array, n: int) -> Levels:
-    """The rounds of the order i ⪯ j for each pair (i, j), by the longest chain below each coordinate.
-
-    Examples:
-        >>> from rayhull.maps.order import levels
-        >>> found = levels([(0, 1), (0, 2), (1, 3), (2, 3)], 4)
-        >>> [t.tolist() for t in found.take], [b.tolist() for b in found.before]
-        ([[1, 2], [3]], [[[0], [0]], [[1, 2]]])
-    """
-    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
-    depth = depths(pairs, n)
-    take, before = [], []
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(depth == level)
-        found = [pairs[pairs[:, 1] == j, 0] for j in here]
-        width = max(map(len, found))
-        take.append(here)
-        before.append(np.stack([np.resize(f, width) for f in found]))  # repeats do not change a maximum
-    return Levels(tuple(take), tuple(before))
-
-
-def depths(pairs: Array, n: int) -> Array:
-    """The length of the longest chain below each coordinate; a cycle is refused."""
-    depth = np.zeros(n, np.int64)
-    for _ in range(n + 1):
-        after = depth.copy()
-        np.maximum.at(after, pairs[:, 1], depth[pairs[:, 0]] + 1)
-        if (after == depth).all():
-            return depth
-        depth = after
-    raise ValueError("the pairs have a cycle, i before j before i: state such coordinates as equal (A_eq).")
-
-
-def least_majorant(u: Tensor, take: Sequence[Tensor], before: Sequence[Tensor]) -> Tensor:
-    """max over all predecessors, round by round. Shape: (\\*, n) → (\\*, n)"""
-    for here, earlier in zip(take, before, strict=True):
-        over = u[..., earlier].amax(-1)  # (*, size)
-        u = u.index_copy(-1, here, torch.maximum(u[..., here], over))
-    return u
-
-
-def into_order(
-    u: Tensor, up: tuple[Sequence[Tensor], Sequence[Tensor]], down: tuple[Sequence[Tensor], Sequence[Tensor]]
-) -> Tensor:
-    """The same for any partial order: ``up`` its :func:`levels` as tensors, ``down`` those of the pairs turned round.
-
-    Shape: (\\*, n) → (\\*, n)
+    Shape: (\\*, 2 m) → (\\*, 2 m), m a power of two
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.order import as_tensors, into_order, levels
-        >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
-        >>> up, down = as_tensors(levels(pairs, 4)), as_tensors(levels([(j, i) for i, j in pairs], 4))
-        >>> into_order(torch.tensor([1.0, 0.0, 2.0, 1.0]), up, down)
-        tensor([0.5000, 0.5000, 1.5000, 1.5000])
+        >>> from rayhull.maps.order import merged
+        >>> merged(torch.tensor([0.0, 2.0, 3.0, 9.0, 1.0, 2.0, 5.0, 6.0]))
+        tensor([0., 2., 3., 4., 4., 4., 5., 6.])
     """
-    return mean(least_majorant(u, *up), -least_majorant(-u, *down))
+    half = x.shape[-1] // 2
+    values, place = x.sort(-1)
+    taken = (
+        _beyond_level(values, place < half) | (place == half - 1) | (place == half)
+    )  # where they fall, these two meet
+    weight = taken.to(x.dtype)
+    level = (values * (weight / weight.sum(-1, keepdim=True))).sum(-1, keepdim=True)  # divided first: no overflow
+    a, b = x[..., :half], x[..., half:]
+    falls = a[..., -1:] > b[..., :1]
+    return torch.where(falls, torch.cat([torch.minimum(a, level), torch.maximum(b, level)], -1), x)
 
 
-def as_tensors(found: Levels, device: torch.device | str | None = None) -> tuple[list[Tensor], list[Tensor]]:
-    """The rounds as index tensors."""
-    return (
-        [torch.as_tensor(t, device=device) for t in found.take],
-        [torch.as_tensor(b, device=device) for b in found.before],
-    )
+def _beyond_level(t: Tensor, first: Tensor) -> Tensor:
+    """Which entries the level takes: those of the first half that are above it, and those of the second below.
+
+    f(t) = Σ max(a - t, 0) - Σ max(t - b, 0) falls, and is 0 at the level.
+
+    Args:
+        t: the entries of both halves, increasing.
+        first: which of them are of the first half.
+
+    Shape: (\\*, 2 m) → (\\*, 2 m)
+    """
+    t = t / (2 * t.shape[-1])  # a power of two: exact, and no sum overflows
+    t = t - t.gather(-1, (~first).long().argmax(-1, keepdim=True))  # seen from b_1: the digits are for differences
+    above = torch.where(first, t, 0.0).flip(-1).cumsum(-1).flip(-1)
+    below = torch.where(first, 0.0, t).cumsum(-1)
+    count = first.to(t.dtype).flip(-1).cumsum(-1).flip(-1) + (~first).to(t.dtype).cumsum(-1)
+    f = above + below - count * t
+    return torch.where(first, -f, f) > 0

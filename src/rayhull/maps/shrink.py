@@ -26,7 +26,7 @@ from torch import Tensor
 
 SMOOTHNESS = 4.0  # the power in the smooth shrink: larger is closer to the identity inside
 EPS = 2.0**-53  # the unit roundoff of float64
-LARGEST = 2.0**127  # float64 coefficients beyond are cut: products stay finite, and float32 holds the number
+LARGEST = 2.0**96  # coefficients beyond are cut: products with the numbers of a set stay finite in float32
 
 
 # -- the shrink ------------------------------------------------------------------------------------------------------
@@ -100,9 +100,9 @@ def as_single(value: float) -> float:
 
 
 def finite(c: Tensor) -> Tensor:
-    """Coefficients in float64, cut where they are infinite or so large that products would be. NaN stays NaN."""
-    limit = LARGEST if c.dtype == torch.float64 else torch.finfo(c.dtype).max
-    return c.to(torch.float64).clamp(-limit, limit)
+    """Coefficients cut where they are infinite or so large that products would be. NaN stays NaN."""
+    limit = min(LARGEST, torch.finfo(c.dtype).max)
+    return c.clamp(-limit, limit)
 
 
 def overflow_cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
@@ -125,25 +125,6 @@ def overflow_cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
         ends = torch.stack([end for w in flat for end in (w.amin(0), w.amax(0))])  # NaN stays NaN
         mark = mark + (ends * 0.0).sum()
     return c.nan_to_num(0.0) + mark.to(c.dtype)
-
-
-def strict_factor(gauge: Tensor, size: Tensor, margin: Tensor, kept: Tensor, limit: Tensor) -> Tensor:
-    """The largest t <= 1 that provably keeps q + t z inside: kept / (gauge + margin size).
-
-    ``margin`` bounds k / σ over the rows, and ``kept`` is 1 less u' (|a|·|q| + τ ‖a‖₁) / σ, what rounding takes of the
-    slack; t z stays below ``limit`` in size.
-
-    Shape: gauge max_i a_i·z / σ_i (\\*), size max|z| (\\*) → (\\*)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.shrink import strict_factor
-        >>> g, (margin, kept, limit) = torch.tensor([0.5, 2.0]), torch.tensor([1e-3, 1.0, 1e30])
-        >>> strict_factor(g, g, margin, kept, limit)
-        tensor([1.0000, 0.4995])
-    """
-    bound = torch.maximum(gauge + margin * size, size / limit)
-    return kept / torch.maximum(bound, kept)
 
 
 def pull(x: Tensor, base: Tensor, excess: Tensor, limit: Tensor) -> Tensor:
@@ -183,3 +164,27 @@ def inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
             return float("inf") if up else float("-inf")
         number = after
     return float(number.item())
+
+
+def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
+    """Whether G x <= c holds in rational arithmetic, as far as float64 can prove it. Shape: x (n, d) → (n,)
+
+    A product of d terms is off by at most γ_d Σ|g_j x_j|, whatever its order. A row of one entry ±1 is compared as it
+    is: nothing is rounded.
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.shrink import proven
+        >>> G, c = torch.tensor([[0.5, 0.25]]), torch.tensor([[0.75]])
+        >>> proven(torch.tensor([[0.9, 0.9], [1.0, 1.0], [2.0, 0.0]]), G, c).tolist()        # 1, 1 is a tie
+        [True, False, False]
+    """
+    x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
+    error = as_single(gamma(x.shape[-1])) * (_product(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0))
+    single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
+    error = torch.where(single, torch.zeros_like(error), error)
+    return (_product(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
+
+
+def _product(rows: Tensor, x: Tensor) -> Tensor:
+    return x @ rows.mT if rows.ndim == 2 else (rows @ x.unsqueeze(-1)).squeeze(-1)

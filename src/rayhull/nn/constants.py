@@ -1,9 +1,9 @@
-"""Geometry as buffers that keep their precision, and the mark in a checkpoint of the set that they come from."""
+"""Geometry as buffers that keep their precision, under casts and in checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,11 +11,7 @@ from torch import Tensor, nn
 
 from rayhull.sets.rows import Array
 
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
-
 SAME = 1e-6  # geometry that a checkpoint carries may differ by this share of its largest number, and by its own dtype
-VERSION = 2  # of the layout of state_dict
 
 
 class Factory(NamedTuple):
@@ -35,7 +31,7 @@ class Constants(nn.Module):
     """A module whose constants are buffers, backed by float64 arrays that were derived from the set.
 
     ``layer.double()`` after a life in float32 gives float64 geometry, not float32 geometry in wider boxes, and so does
-    a checkpoint that was saved in a shorter dtype. A wide module (see ``widen``) computes in float64 under every cast.
+    a checkpoint that was saved in a shorter dtype. Numbers that carry a proof stay in float64 (``wide``).
 
     Indices are plain attributes, not buffers: whoever averages buffers (``AveragedModel(use_buffers=True)``) leaves
     them alone.
@@ -45,21 +41,22 @@ class Constants(nn.Module):
         super().__init__()
         self.device = torch.empty((), device=factory.device).device
         self.dtype = torch.get_default_dtype() if factory.dtype is None else factory.dtype
-        self.wide = False
         self.exact: dict[str, Array] = {}  # the float64 array behind each constant
+        self._wide: set[str] = set()  # those that stay float64
         self._index: dict[str, Array] = {}
 
     @property
     def factory(self) -> Factory:
         return Factory(self.device, self.dtype)
 
-    def constant(self, name: str, values: Array, *, persistent: bool = False) -> None:
-        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype.
+    def constant(self, name: str, values: Array, *, persistent: bool = False, wide: bool = False) -> None:
+        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype, or in float64 under every cast.
 
         ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
         the state_dict, in float64, and a checkpoint with another one is refused.
         """
         self.exact[name] = np.asarray(values, np.float64)
+        self._wide |= {name} if wide else set()
         self.register_buffer(name, self._made(name), persistent=persistent)
 
     def index(self, name: str, values: Array) -> None:
@@ -67,23 +64,15 @@ class Constants(nn.Module):
         self._index[name] = values
         setattr(self, name, fresh(values, self.device))
 
-    def widen(self, wide: bool) -> None:
-        """Hold the constants of this module and of those inside it in float64, whatever the layer's dtype, or not."""
-        for module in self.modules():
-            if isinstance(module, Constants):
-                module.wide = wide
-                for name in module.exact:
-                    setattr(module, name, module._made(name))
-
     def _made(self, name: str) -> Tensor:
-        return fresh(self.exact[name], self.device, torch.float64 if self.wide else self.dtype)
+        return fresh(self.exact[name], self.device, torch.float64 if name in self._wide else self.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         like = fn(torch.zeros((), dtype=self.dtype, device=self.device))
         changed = like.device != self.device or like.dtype != self.dtype
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device, self.dtype = like.device, like.dtype
-        if changed:  # also from the meta device, where there was nothing to move
+        if changed or self._wide:  # also from the meta device, where there was nothing to move
             for name in self.exact:
                 setattr(self, name, self._made(name))
             for name, values in self._index.items():
@@ -121,37 +110,3 @@ def _agree(theirs: Tensor, ours: Array) -> bool:
     apart = (theirs.detach().cpu().double() - rounded).abs()
     close = apart <= share * float(np.abs(ours).max(initial=0.0))
     return bool((close | (theirs.detach().cpu().double() == rounded)).all())
-
-
-class OfSet(nn.Module):
-    """A module that belongs to a set: its state_dict says to which one, and another set's is refused.
-
-    The mark is extra state (``_extra_state``: 2 bytes of version, 32 of fingerprint) and is computed from the set, so
-    that no cast, average or empty allocation of buffers can spoil it.
-    """
-
-    polyhedron: Polyhedron
-
-    def get_extra_state(self) -> Tensor:
-        digest = VERSION.to_bytes(2) + bytes.fromhex(self.polyhedron.fingerprint)
-        return torch.tensor(np.frombuffer(digest, np.uint8), device="cpu")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Nothing to set: ``_load_from_state_dict`` has compared it."""
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        mark = state_dict.get(prefix + "_extra_state")
-        if mark is not None and not mark.is_meta:
-            self._refuse_another(bytes(mark.cpu().to(torch.uint8).tolist()))
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
-    def _refuse_another(self, mark: bytes) -> None:
-        if int.from_bytes(mark[:2]) > VERSION:
-            raise RuntimeError(
-                f"this state_dict has version {int.from_bytes(mark[:2])}; this rayhull reads up to {VERSION}: upgrade."
-            )
-        if mark[2:].hex() != self.polyhedron.fingerprint:
-            raise RuntimeError(
-                f"this state_dict was saved for another set than {self.polyhedron}: build the module with the set that "
-                "it was trained for."
-            )

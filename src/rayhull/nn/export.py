@@ -1,4 +1,4 @@
-"""The layer for inference elsewhere: BatchNorm and lines folded into one Linear, and ONNX files."""
+"""The layer for inference elsewhere: BatchNorm and units folded into one Linear, and ONNX files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
-from rayhull.nn import tail
-from rayhull.nn.map_into import MapInto
-from rayhull.nn.projection import NearestPoint
+from rayhull.nn.layers import MapInto
+from rayhull.nn.ways import Nearest, Seen
+from rayhull.projection.formulas import formula_of
 
 if TYPE_CHECKING:
-    from rayhull.nn.constrained import Constrained
+    from rayhull.nn.layers import Constrained
 
 DTYPES = (torch.float32, torch.float64, torch.float16)
 
@@ -56,14 +56,10 @@ class Folded(nn.Module):
         base: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
-        if b is b_eq is lower is upper is A is A_eq is base is None:
-            found = tail.run_with_linear(self.rest, features, self.weight, self.bias)
-            if found is not None:
-                return found
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
         c = nn.functional.linear(features, self.weight, self.bias)
         if self.rest.strict:
-            if not torch.compiler.is_compiling() or tail.in_graph(self.rest, c) is not None:
+            if not torch.compiler.is_compiling():
                 return self.rest(c[..., :-1], origin=(features, self.weight, self.bias), **sides)
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
         out: Tensor = self.rest(c, **sides)
@@ -90,22 +86,27 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
     """
     weight, bias = _with_batch_norm(layer)
     rest = copy.deepcopy(layer.map)
-    weights, biases, start = [], [], 0
-    for part in rest.blocks():
-        stop = start + part.coefficients
-        matrix, part.direction = part.direction.fold()
-        M = torch.as_tensor(matrix, dtype=torch.float64, device=weight.device)
-        weights.append((M @ weight[start:stop].reshape(part.count, -1, weight.shape[1])).flatten(0, 1))
-        biases.append((bias[start:stop].reshape(part.count, -1) @ M.mT).flatten())
-        start = stop
-    rest.renew()
+    start = 0
+    for part in rest.parts:
+        own, way = slice(start, start + part.coefficients), part.way
+        if isinstance(way, Seen):
+            units, base = (torch.as_tensor(way.exact[name], device=weight.device) for name in ("units", "base"))
+            weight[own] *= units.tile(part.count)[:, None]
+            bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)
+            way.start = _as_it_is  # type: ignore[method-assign]
+        start += part.coefficients
     dtype = layer.linear.weight.dtype
-    folded = Folded(torch.cat(weights).to(dtype), torch.cat(biases).to(dtype), rest).eval()
+    folded = Folded(weight.to(dtype), bias.to(dtype), rest).eval()
     if compile:
         # code of its own: torch.compile counts the graphs of one code object, and refuses the ninth layer of a process
         run = MethodType(_copy(Folded.forward), folded)
         folded._compiled_call_impl = torch.compile(run, fullgraph=True)
     return folded
+
+
+def _as_it_is(c: Tensor) -> Tensor:
+    """The start of a way whose base point and units are in the Linear."""
+    return c
 
 
 def _copy(function: Any) -> FunctionType:
@@ -117,7 +118,8 @@ def _copy(function: Any) -> FunctionType:
 
 def _with_batch_norm(layer: Constrained) -> tuple[Tensor, Tensor]:
     """Weight and bias of the Linear in float64, with the BatchNorm's running statistics inside."""
-    weight, bias = layer.linear.weight.double(), layer.linear.bias.double()
+    weight = layer.linear.weight.double().clone()
+    bias = weight.new_zeros(len(weight)) if layer.linear.bias is None else layer.linear.bias.double().clone()
     norm = layer.batch_norm
     if norm is None or norm.running_mean is None or norm.running_var is None:
         return weight, bias
@@ -183,7 +185,7 @@ def to_onnx(
     except torch.onnx.errors.OnnxExporterError as error:
         missing = re.search(r"No ONNX function found for .*?op='([\w.]+)'", str(error))
         what = f"ONNX has no operator for {missing[1]}" if missing else "torch's exporter failed"
-        raise RayhullError(f'{what}: export a layer with method="shrink", "rays" or "vertices".') from error
+        raise RayhullError(f"{what}: {error}".splitlines()[0] + ' Export a layer with method="steps".') from error
     assert program is not None
     program.save(str(path))
     return Path(path)
@@ -201,10 +203,7 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
     """The sides as the set states them, for two samples."""
     if not names:
         return {}
-    into = _map_of(module)
-    P = into.polyhedron
-    if not into.keeps_base(names):
-        into.follow()  # what a first call makes is no part of a graph
+    P = _map_of(module).polyhedron
     stated = {
         "A": P.inequalities.matrix.toarray(),
         "b": P.inequalities.rhs,
@@ -219,19 +218,18 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
 
 
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
-    if sides and not _map_of(module).needs_no_solver(sides):
-        raise RayhullError(
-            f"{', '.join(sides)} of the sample need base points of their own here, which an ONNX file does not hold: "
-            "state ranges of right-hand sides and bounds when the layer is built (varies=), which gives base points by "
-            'an affine rule; or leave the base point where it is, for b, lower and upper with method="shrink" or '
-            '"approach", not strict.'
-        )
-    if any(isinstance(part, NearestPoint) for part in module.modules()):
-        raise RayhullError(
-            "the nearest point is an iterative solver, which an ONNX graph cannot hold: export a layer with "
-            'method="rays" (curves, cones), "shrink" or "vertices", or project what comes out of the file with '
-            "rayhull.project."
-        )
+    for into in (part for part in module.modules() if isinstance(part, MapInto)):
+        if sides and not _holds(into, sides):
+            raise RayhullError(
+                f"{', '.join(sides)} of the sample need nearest points here, which an ONNX file does not hold: state "
+                'their ranges when the layer is built (varies=, method="steps"), which gives base points by an affine '
+                "rule."
+            )
+        if any(isinstance(p.way, Nearest) and formula_of(p.way.nearest.projector, sides) is None for p in into.parts):
+            raise RayhullError(
+                "the nearest point of this set is found by an iterative solver, which an ONNX graph cannot hold: export "
+                'a layer with method="steps", or project what comes out of the file with rayhull.project.'
+            )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")
     dtype, _ = _of_weights(module)
@@ -240,6 +238,16 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
         raise RayhullError(
             f"ONNX Runtime has no {short} kernels for this graph: export the layer in float32 (layer.float())."
         )
+
+
+def _holds(into: MapInto, sides: Sequence[str]) -> bool:
+    """Whether a graph takes these sides."""
+    if "A" in sides:
+        P = into.polyhedron
+        return set(sides) <= {"A", "b"} and len(P.inequalities) <= 2 and not len(P.equality_rows) and len(P.rows) <= 2
+    rule = into.per_sample.rule is not None
+    follows = all(set(sides) <= part.way.follows | ({"b_eq"} if rule else set()) for part in into.parts)
+    return follows and not (into.strict and not rule)
 
 
 def _of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:

@@ -10,7 +10,7 @@ import torch
 
 from rayhull.conversion.files import read, write
 from rayhull.errors import FileFormatError, MissingExtraError
-from rayhull.nn.constrained import Constrained
+from rayhull.nn.layers import Constrained
 from rayhull.sets.polyhedron import Polyhedron
 
 if TYPE_CHECKING:

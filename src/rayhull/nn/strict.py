@@ -1,57 +1,61 @@
-"""Strict closings: what comes out is inside in rational arithmetic. docs/strict.md has the proofs.
+"""Strict finishes: a point that is inside up to rounding → one that is inside in rational arithmetic.
 
-A shrink with margins where every row has slack at the base point; elsewhere the finished point is moved, by an
-interval's clamp or a pull towards a base point. The numbers of a proof are derived from the rows once.
+docs/strict.md has the proofs. The point is cleaned of what rounding left outside the equalities, then pulled towards a
+point well inside by what it exceeds its rows, with every rounding error counted; a single coordinate is clamped. This
+is the last step of a layer, whatever came before it. It moves points by rounding errors, so that its derivative is
+left out. The numbers of a proof are derived from the rows once.
 """
 
 from __future__ import annotations
 
 import math
-import operator
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rayhull.core import operators
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import without_carefully
-from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff, smooth_factor, strict_factor
-from rayhull.nn.base_point import View, equality_basis, interior_ray, refuse_thin, slack_below
-from rayhull.nn.closing import Closing, Gauge, How, ordinary
-from rayhull.nn.constants import Factory
-from rayhull.nn.tail import Fields
-from rayhull.projection.sides import Sides
+from rayhull.maps.graphs import is_plain
+from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff
+from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.frame import equality_basis, interior_ray, refuse_thin, slack_below
+from rayhull.nn.scaling import Gauge
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MOST_LOSS = 0.5  # a set that loses more than half of its slack to rounding is refused
+LARGEST = 2**19  # entries of rows as a dense matrix for the compiled kernel: beyond, tensor operations are faster
 
 
-class Strict(Closing):
-    """Base: what the closings below share. ``check(dtype)`` refuses a dtype that cannot resolve the set.
+class Finish(Constants):
+    """Base: x (\\*, n), inside up to rounding → x in its dtype, inside. ``check(dtype)`` refuses one that is too coarse.
 
     The numbers of a proof depend on the dtype that comes out. They are kept as rows of a float64 buffer, one row for
     each of DTYPES, and not as Python's floats, which the ONNX exporter would round to float32.
     """
 
     largest = 0.0  # max|base point|, where it does not follow the point
-    moves_sides = False
     numbers: Tensor
     equal: Tensor
     hull: Tensor
 
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
+    def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(factory)
-        equal = equality_basis(P, np.zeros(len(P.rows), bool)) if view is None else view.equal
+        implicit = P.centre.implicit if len(P.rows) else np.zeros(0, bool)
+        equal = equality_basis(P, implicit)
         self.has_equalities = equal.shape[1] > 0
         if self.has_equalities:
-            self.constant("equal", equal)
-            self.constant("hull", P.centre.point if view is None else np.zeros(P.dim))
+            self.constant("equal", equal, wide=True)
+            self.constant("hull", P.centre.point, wide=True)
 
     def loss(self, dtype: torch.dtype) -> float:
         """The share of the slack at the base point that rounding takes."""
@@ -68,26 +72,20 @@ class Strict(Closing):
                 "or state narrow directions as equalities."
             )
 
-    def clean(self, y: Tensor) -> Tensor:
-        """y without what rounding left of it outside the equalities: their error is relative to y, not to coefficients.
-
-        A direction of the affine hull stays; a point (``view`` None) is seen from a point of the hull.
-        """
-        return self.hull + without_carefully(y - self.hull, self.equal) if self.has_equalities else y
+    def clean(self, x: Tensor) -> Tensor:
+        """x without what rounding left of it outside the equalities, seen from a point of the affine hull."""
+        return self.hull + without_carefully(x - self.hull, self.equal) if self.has_equalities else x
 
     def keep_numbers(self) -> None:
         """Write down ``numbers_of`` every dtype that the set can be resolved in."""
-        self.constant("numbers", np.array([self.numbers_of(dtype) for dtype in DTYPES]))
+        self.constant("numbers", np.array([self.numbers_of(dtype) for dtype in DTYPES]), wide=True)
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        """What ``scale`` and ``finish`` need to know of the dtype that comes out."""
+        """What ``forward`` needs to know of the dtype that comes out."""
         raise NotImplementedError
 
     def read(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
         return self.numbers[DTYPES.index(dtype)].unbind()
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return {"clean": self.exact["equal"], "origin": self.exact["hull"]} if self.has_equalities else {}
 
 
 def short(dtype: torch.dtype) -> str:
@@ -99,111 +97,77 @@ def limit_of(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max / 4
 
 
-class StrictShrink(Strict):
-    """The factor t of x = q + t z for directions z seen from the centre q: shrink and strictness in one product.
+class Reach(Finish):
+    """No inequality, or a cone's that hold already: points that are too large are scaled down."""
 
-    Shape: z (\\*, n) → t (\\*)
-    """
-
-    shrinks = True
-
-    def __init__(self, P: Polyhedron, view: View, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        numbers, base = np.arange(len(P.rows)), view.base
-        slack = slack_below(P, numbers, base)
-        refuse_thin(P, numbers, slack)
-        self.gauge = Gauge(P, numbers, slack, factory)
-        matrix = abs(P.rows.matrix[numbers])
-        self.steepest = float((matrix.sum(1) / slack).max())  # max ‖a‖₁ / σ
-        self.at_base = float((matrix @ np.abs(base) / slack).max())  # max |a|·|q| / σ
-        self.entries = int(np.diff(matrix.indptr).max())
-        self.largest = float(np.abs(base).max())
-        self.keep_numbers()
-
-    def loss(self, dtype: torch.dtype) -> float:
-        u = roundoff(dtype)
-        return u * (self.at_base + torch.finfo(dtype).tiny * self.steepest) + 16 * EPS
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        margin = (gamma(self.entries) + roundoff(dtype)) * self.steepest
-        return [margin, 1.0 - self.loss(dtype), limit_of(dtype)]
-
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        if not how.shrinking:
-            return None
-        gauge = self.gauge(y)
-        bound = strict_factor(gauge, y.abs().amax(-1), *self.read(how.dtype))
-        return torch.minimum(bound, smooth_factor(gauge)) if how.smooth else bound
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        own = {"scale": "strict shrink", "scale_numbers": self.numbers_of(dtype)}
-        return super().tail_fields(dtype) | own | self.gauge.tail_fields("shrink")
-
-
-class StrictReach(Strict):
-    """No inequality, or a cone's that hold already: the factor that keeps x = q + t z from overflowing."""
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        self.largest = 0.0 if view is None else float(np.abs(view.base).max())
+    def __init__(self, P: Polyhedron, factory: Factory) -> None:
+        super().__init__(P, factory)
         self.keep_numbers()
 
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
         return [limit_of(dtype)]
 
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        (limit,) = self.read(how.dtype)
-        return limit / torch.maximum(y.abs().amax(-1), limit)
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return super().tail_fields(dtype) | {"scale": "reach", "scale_numbers": self.numbers_of(dtype)}
-
-
-class Finishing(Strict):
-    """A strict closing that moves the point that an ordinary one left inside up to rounding."""
-
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        self.before = ordinary(P, view, factory)
-        self.shrinks = self.before.shrinks
-
-    def scale(self, y: Tensor, base: Tensor, sides: Sides, how: How) -> Tensor | None:
-        return self.before.scale(y, base, sides, how)
-
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return super().tail_fields(dtype) | (self.before.tail_fields(dtype) or {})
+    def forward(self, x: Tensor) -> Tensor:
+        (limit,) = self.read(x.dtype)
+        wide = self.clean(x.double())
+        if self.has_equalities:
+            return wide.to(x.dtype)
+        size = wide.abs().amax(-1, keepdim=True)
+        return torch.where(size > limit, wide * (limit / size), wide).to(x.dtype)
 
 
-class StrictInterval(Finishing):
-    """x → min(max(x, low), high) with low and high rounded inwards. Shape: (\\*, 1) → (\\*, 1), in dtype"""
+class Intervals(Finish):
+    """Single coordinates: x → min(max(x, low), high) with low and high rounded inwards. Shape: (\\*, d) → (\\*, d)
 
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
-        self.low, self.high = exact_interval(P)
-        self.keep_numbers()
-        self.empty_in = {dtype for dtype in DTYPES if operator.gt(*self.numbers_of(dtype))}
+    Args:
+        kinds: blocks of one coordinate each.
+    """
 
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        return [inwards(self.low, dtype, up=True), inwards(self.high, dtype, up=False)]
+    places: Tensor
+
+    def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
+        Constants.__init__(self, factory)
+        self.ends = [_turned(exact_interval(kind.polyhedron), sign) for kind in kinds for sign in kind.sign]
+        self.index("places", np.concatenate([kind.index.ravel() for kind in kinds]))
+        each = {dtype: self.numbers_of(dtype) for dtype in DTYPES}
+        self.constant("numbers", np.array(list(each.values())), wide=True)
+        self.empty_in = {dtype for dtype, (low, high) in each.items() if (np.array(low) > np.array(high)).any()}
+
+    def numbers_of(self, dtype: torch.dtype) -> list[Any]:
+        """Lows and highs that the dtype holds; equal intervals are rounded once."""
+        known = {ends: [inwards(ends[0], dtype, up=True), inwards(ends[1], dtype, up=False)] for ends in set(self.ends)}
+        return np.array([known[ends] for ends in self.ends]).T.tolist()
 
     def check(self, dtype: torch.dtype) -> None:
         super().check(dtype)
         if dtype in self.empty_in:
-            low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
-            stated = f"[{float(low)}, {float(high)}]"
+            lows, highs = self.numbers_of(dtype)
+            low, high = next(e for e, a, b in zip(self.ends, lows, highs, strict=True) if a > b)
+            stated = f"[{-math.inf if low is None else float(low)}, {math.inf if high is None else float(high)}]"
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in {stated}: use a wider dtype.")
 
-    def finish(self, x: Tensor, how: How) -> Tensor:
-        if self.shrinks and not how.shrinking:
-            return x.to(how.dtype)
-        low, high = self.read(how.dtype)
-        return x.clamp(low, high).to(how.dtype)
+    def forward(self, x: Tensor) -> Tensor:
+        low, high = (bound.to(x.dtype) for bound in self.read(x.dtype))  # numbers of that dtype
+        if len(self.ends) == x.shape[-1] and self.in_order:
+            return torch.minimum(torch.maximum(x, low), high)
+        own = torch.minimum(torch.maximum(x.index_select(-1, self.places), low), high)
+        return x.index_copy(-1, self.places, own)
 
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        return super().tail_fields(dtype) | {"finish": "interval", "finish_numbers": self.numbers_of(dtype)}
+    @property
+    def in_order(self) -> bool:
+        return bool((self._index["places"] == np.arange(len(self.ends))).all())
 
 
-def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
+Ends = tuple[Fraction | None, Fraction | None]
+
+
+def _turned(ends: Ends, sign: int) -> Ends:
+    """The interval of -x for a mirror image."""
+    low, high = ends
+    return ends if sign > 0 else (None if high is None else -high, None if low is None else -low)
+
+
+def exact_interval(P: Polyhedron) -> Ends:
     """The bounds of a set with one coordinate, from all of its rows; None where there is none."""
     data, rhs = P.rows.exact
     ends = [(Fraction(int(b), int(a)), int(a) > 0) for a, b in zip(data, rhs, strict=True)]
@@ -212,7 +176,7 @@ def exact_interval(P: Polyhedron) -> tuple[Fraction | None, Fraction | None]:
     return max(lows, default=None), min(highs, default=None)
 
 
-class StrictPull(Finishing):
+class Pull(Finish):
     """Points that are inside up to rounding → points that are inside, pulled towards a base point q + s r.
 
     That base point follows the point where the set allows it, so that the pull is relative to the point at every scale:
@@ -227,8 +191,8 @@ class StrictPull(Finishing):
     start: Tensor
     along: Tensor
 
-    def __init__(self, P: Polyhedron, view: View | None, factory: Factory) -> None:
-        super().__init__(P, view, factory)
+    def __init__(self, P: Polyhedron, factory: Factory) -> None:
+        super().__init__(P, factory)
         numbers = np.arange(len(P.rows))
         point, direction = P.centre.point, None
         size = float(np.abs(point).max())
@@ -241,8 +205,8 @@ class StrictPull(Finishing):
         self.largest = 0.0 if self.conic else size
         self.reach = size if self.conic and len(loose) else np.inf  # the largest s
         along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
-        self.constant("start", np.zeros(P.dim) if self.conic else point)
-        self.constant("along", along)
+        self.constant("start", np.zeros(P.dim) if self.conic else point, wide=True)
+        self.constant("along", along, wide=True)
         self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
         self.tight: Gauge | None = None
         self.loose: Gauge | None = None
@@ -253,6 +217,7 @@ class StrictPull(Finishing):
             self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
             self.share = self._rounding_share(P, loose, point, direction)
         self.keep_numbers()
+        self._compiled = self._as_arrays(P, loose, tight) if P.dim * len(P.rows) <= LARGEST else None
 
     def _least_slack(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
         """What is left at the base point for every s: the slack is linear in s."""
@@ -276,12 +241,12 @@ class StrictPull(Finishing):
 
     def _take_tight(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
         refuse_thin(P, numbers, slack)
-        self.tight = Gauge(P, numbers, slack, self.factory)
+        self.tight = Gauge(P, numbers, slack, self.factory, wide=True)
         self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
 
     def _take_loose(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
         refuse_thin(P, numbers, slack)
-        self.loose = Gauge(P, numbers, slack, self.factory, offset=True)
+        self.loose = Gauge(P, numbers, slack, self.factory, offset=True, wide=True)
         self.loose_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
         self.offset = float((np.abs(P.rows.rhs[numbers]) / slack).max())
 
@@ -295,13 +260,19 @@ class StrictPull(Finishing):
         slopes = [margin * self.loose_steepest, margin * self.tight_steepest]
         return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
 
-    def finish(self, x: Tensor, how: How) -> Tensor:
-        loose_slope, tight_slope, constant, kept, tiny, reach, limit = self.read(how.dtype)
+    def forward(self, x: Tensor) -> Tensor:
+        if self._compiled is not None and is_plain(x) and operators.available():
+            flat, numbers = x.reshape(-1, x.shape[-1]), self.numbers[DTYPES.index(x.dtype)]
+            return operators.strict_pull(flat, *self._compiled, numbers, self.moving, self.conic).reshape(x.shape)
+        return self._pulled(self.clean(x.double()), x.dtype).to(x.dtype)
+
+    def _pulled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        loose_slope, tight_slope, constant, kept, tiny, reach, limit = self.read(dtype)
         size = x.abs().amax(-1)
         scale = size.clamp(tiny, reach) if self.moving else torch.zeros_like(size)
         farthest = size + scale  # with the size of the start, it bounds x, the base point and their difference
         excess = torch.full_like(size, -1.0)
-        if self.loose is not None and how.shrinking:
+        if self.loose is not None:
             excess = self.loose(x) + loose_slope * farthest + constant
             excess = excess if self.conic else excess / (1.0 + scale)
         if self.tight is not None:
@@ -310,22 +281,35 @@ class StrictPull(Finishing):
         inside = pull(x, base, (excess + 8 * EPS) / kept, limit)
         if self.conic:  # 0 is in the set
             inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
-        return inside.to(how.dtype)
+        return inside
 
-    def tail_fields(self, dtype: torch.dtype) -> Fields:
-        own: Fields = {"finish": "pull", "finish_numbers": self.numbers_of(dtype)}
-        own |= {"moving": self.moving, "apex": self.conic, "from": self.exact["start"], "along": self.exact["along"]}
-        for name, gauge in (("loose", self.loose), ("tight", self.tight)):
-            own |= {} if gauge is None else gauge.tail_fields(name)
-        return super().tail_fields(dtype) | own
+    def _as_arrays(self, P: Polyhedron, loose: Array, tight: Array) -> tuple[Tensor, ...]:
+        """The constants as the compiled kernel takes them."""
+        none = np.zeros((P.dim, 0))
+        equal, hull = (self.exact["equal"], self.exact["hull"]) if self.has_equalities else (none, np.zeros(P.dim))
+        arrays = [hull, equal, self.exact["start"], self.exact["along"]]
+        arrays += [*_dense(self.tight, P)[::2], *_dense(self.loose, P)]
+        return tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays)
 
 
-def strict_closing(P: Polyhedron, view: View | None, factory: Factory, inside_exactly: bool = False) -> Closing:
-    """The strict closing of a block; a set whose interior is empty for another reason than equalities is refused."""
-    if not len(P.rows) or inside_exactly:
-        return StrictReach(P, view, factory)
-    if P.dim == 1:
-        return StrictInterval(P, view, factory)
+def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
+    """Rows a / σ (m, n), offsets b / σ (m,), and of bounds 1 / σ above and below, (2, n), with offsets (4, n)."""
+    if gauge is None:
+        return np.zeros((0, P.dim)), np.zeros(0), np.zeros((0, P.dim))
+    rows, offset = np.zeros((0, P.dim)), np.zeros(0)
+    if gauge.product is not None:
+        offset = gauge.exact["row_offset"]
+        stated = gauge._index["stated"]
+        rows = P.rows.matrix[stated].toarray() * gauge.exact["inverse_slack"][:, None]
+    names = ("upper", "lower", "upper_offset", "lower_offset")[: 4 if gauge.offset else 2]
+    bounds = np.stack([gauge.exact[name] for name in names]) if gauge.bounded else np.zeros((0, P.dim))
+    return rows, offset, bounds
+
+
+def finish_of(P: Polyhedron, factory: Factory) -> Finish:
+    """The finish of a block; a set whose interior is empty for another reason than equalities is refused."""
+    if not len(P.rows):
+        return Reach(P, factory)
     hidden = np.flatnonzero(P.centre.implicit)
     if len(hidden):
         names = ", ".join(P.rows.names[i] for i in hidden[:4])
@@ -333,6 +317,4 @@ def strict_closing(P: Polyhedron, view: View | None, factory: Factory, inside_ex
             f"strict=True: {len(hidden)} inequalities hold with equality on the whole set ({names}), which floats "
             "cannot do exactly. State them as equalities (A_eq), which hold up to a stated number of ulps."
         )
-    if view is not None and len(view.loose) == len(P.rows):
-        return StrictShrink(P, view, factory)
-    return StrictPull(P, view, factory)
+    return Pull(P, factory)

@@ -13,8 +13,8 @@ from rayhull.core import operators
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
-from rayhull.projection.solvers.banded import Banded
-from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order
+from rayhull.projection.solvers.banded import Banded, banded_order
+from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import EXTERNAL, External, LeastDistance, installed
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
@@ -264,3 +264,19 @@ def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array 
         return [(everything, None)]
     kinds, label = np.unique(weights[index], axis=0, return_inverse=True)
     return [(everything[label.ravel() == k], kinds[k]) for k in range(len(kinds))]
+
+
+def structure(P: Polyhedron) -> str | None:
+    """What makes the nearest point of a block cheap, whatever is compiled; None for rows of no kind that we know."""
+    form = StandardForm.of(P)
+    if form.matrix.count == 0:
+        return "bounds alone"
+    if form.matrix.count == 1:
+        return "one row and bounds"
+    if form.m == 0 and not form.bounded:
+        return "equalities alone"
+    if form.differences is not None:
+        return "a chain" if path_order(form) is not None else "differences of coordinates"
+    if form.m == form.matrix.count and not form.bounded and banded_order(form.matrix.rows) is not None:
+        return "a curve, along its band"
+    return None

@@ -38,6 +38,13 @@ class Sides(NamedTuple):
         """The names of those that are given."""
         return tuple(name for name, value in zip(self._fields, self, strict=True) if value is not None)
 
+    def without_base(self, event: tuple[int, ...]) -> dict[str, Tensor]:
+        """What a projection takes, bounds in the event shape."""
+        found = {name: getattr(self, name) for name in self.given if name != "base"}
+        for name in {"lower", "upper"} & set(found) if len(event) > 1 else ():
+            found[name] = found[name].reshape(*found[name].shape[:-1], *event)
+        return found
+
     @property
     def has_rows(self) -> bool:
         return self.A is not None or self.A_eq is not None

@@ -1,4 +1,4 @@
-"""Base points of a block, and the block seen from there: rows that meet, rows with slack. In float64."""
+"""A block seen from a base point: the rows that meet there, the rows with slack, the unit of its coordinates. In float64."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class Frame:
     """A block seen from a base point: the rows that hold with equality there, and those with slack."""
 
     base: Array  # (n,)
@@ -37,13 +37,7 @@ class View:
     equal: Array  # (n, k) orthonormal basis of the equalities' row space
 
 
-def unconstrained(P: Polyhedron) -> View:
-    """A block without rows, seen from 0."""
-    none = np.zeros(0, np.int64)
-    return View(np.zeros(P.dim), none, none, np.zeros(0), np.zeros((P.dim, 0)))
-
-
-def seen_from_inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> View:
+def inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> Frame:
     """From an interior point, by default one in the scale of the data: every row that is not an equality has slack."""
     implicit = P.centre.implicit if point is None else implicit_rows(P, point)
     point = base_point(P, scale) if point is None else point
@@ -55,7 +49,7 @@ def seen_from_inside(P: Polyhedron, point: Array | None = None, scale: float = 1
             f"the set is too thin for its interior point: {worst} has no slack there. State the narrow directions as "
             "equalities."
         )
-    return View(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
+    return Frame(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
 
 
 def implicit_rows(P: Polyhedron, point: Array) -> Array:
@@ -68,10 +62,10 @@ def implicit_rows(P: Polyhedron, point: Array) -> Array:
     return np.zeros(len(clear), bool) if clear.all() else P.centre.implicit
 
 
-def seen_from_apex(P: Polyhedron) -> View | None:
+def at_apex(P: Polyhedron) -> Frame | None:
     """From 0, or from the point where independent rows meet; None if the set has no such natural base point."""
     if not P.equality_rows.rhs.any() and (P.rows.rhs >= 0).all():
-        return _seen_from(P, np.zeros(P.dim))
+        return _at(P, np.zeros(P.dim))
     if np.isfinite(P.lower_bounds).any() and P.dim > 1:  # a bounded side makes the rows dependent
         return None
     rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
@@ -81,10 +75,10 @@ def seen_from_apex(P: Polyhedron) -> View | None:
     rhs = np.concatenate([P.rows.rhs, P.equality_rows.rhs])
     base = np.linalg.lstsq(rows * scale[:, None], rhs * scale, rcond=None)[0]
     basis = equality_basis(P, np.zeros(len(P.rows), bool))
-    return View(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
+    return Frame(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
 
 
-def _seen_from(P: Polyhedron, base: Array) -> View | None:
+def _at(P: Polyhedron, base: Array) -> Frame | None:
     tight = P.rows.rhs == 0
     if not tight.any() and len(P.rows):
         return None
@@ -93,7 +87,7 @@ def _seen_from(P: Polyhedron, base: Array) -> View | None:
     if len(together) > P.dim or not _independent(together):  # only dependent rows can hide an equality
         implicit = P.centre.implicit
     cone, loose = np.flatnonzero(tight & ~implicit), np.flatnonzero(~tight)
-    return View(base, cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
+    return Frame(base, cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
 
 
 def near_one(rows: Array) -> Array:
@@ -128,14 +122,6 @@ def within(rows: Array, equal: Array) -> Array:
     return rows - (rows @ equal) @ equal.T
 
 
-def simplicial_rays(rows: Array, equal: Array) -> Array | None:
-    """The rays -A⁺ (m, n) of {A y <= 0, E y = 0} if its rows are independent, else None."""
-    inside = within(rows, equal)
-    if len(rows) > rows.shape[1] - equal.shape[1] or not _independent(inside):
-        return None
-    return np.asarray(-np.linalg.pinv(inside).T)
-
-
 def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
     """The cone of the given rows a·y <= 0, with every equality of P, and the rows ``equal``, as a·y = 0."""
     from rayhull.sets.polyhedron import Polyhedron
@@ -162,10 +148,10 @@ def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
         )
 
 
-def cone_at(P: Polyhedron, view: View, budget: int | None) -> tuple[Generators, Array]:
+def cone_at(P: Polyhedron, frame: Frame, budget: int | None) -> tuple[Generators, Array]:
     """Lines and rays of the rows that meet at a base point, and an orthonormal basis (n, k) of the rows' span."""
-    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([view.cone, view.loose]))
-    cone = homogeneous(P, view.cone, implicit)
+    implicit = np.setdiff1d(np.arange(len(P.rows)), np.concatenate([frame.cone, frame.loose]))
+    cone = homogeneous(P, frame.cone, implicit)
     return cone.generators(max_generators=budget), row_span(cone)
 
 
@@ -192,12 +178,19 @@ def interior_ray(P: Polyhedron) -> Array | None:
     return np.asarray(middle.point / np.abs(middle.point).max())
 
 
-def coordinates_at(P: Polyhedron, view: View, scale: float, *, diagonal: bool = False) -> Array:
-    """M for a block seen from a base point at which every row of ``view.loose`` has slack."""
-    rows = sp.csr_array(P.rows.matrix[view.loose])
+def units_at(P: Polyhedron, frame: Frame, scale: float) -> Array:
+    """What a unit coefficient moves each coordinate by (n,): one length for all, none wider than its own bounds.
+
+    The length is the root mean square of how far Dikin's ellipsoid at the base point reaches along the coordinates; in
+    an unbounded set it is the scale of the data.
+    """
+    rows = sp.csr_array(P.rows.matrix[frame.loose])
     size = None if P.is_bounded else scale
     sparse = P.dim > FEW and SPARSE * rows.nnz < P.dim**2  # such sets stay sparse
-    return round_coordinates(rows, view.slack, size, equal=view.equal, diagonal=diagonal or sparse)
+    matrix = round_coordinates(rows, frame.slack, size, equal=frame.equal, diagonal=sparse)
+    unit = float(np.sqrt((matrix**2).sum() / P.dim))
+    width = P.upper_bounds - P.lower_bounds
+    return np.where(width > 0, np.minimum(unit, width), unit)
 
 
 def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[Array]:

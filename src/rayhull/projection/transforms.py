@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rayhull.nn.nearest import nearest, nearest_backward, nearest_forward
+from rayhull.projection.operators import nearest, nearest_backward, nearest_forward
 
 
 class Transformed(torch.autograd.Function):
@@ -97,21 +97,6 @@ def _where(sides: Sequence[Tensor | None], values: Sequence[Tensor]) -> list[Ten
     """The values at the places of the sides that are given, None elsewhere."""
     rest = iter(values)
     return [None if side is None else next(rest) for side in sides]
-
-
-def in_transform() -> bool:
-    """Whether a transform of ``torch.func`` is under way, which hides numbers from everything but operators."""
-    return torch._C._are_functorch_transforms_active()
-
-
-def in_vmap(value: Tensor) -> bool:
-    """Whether one of the transforms around a tensor is a ``vmap``; derivatives alone leave its numbers in sight."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(value):
-        if functorch.is_batchedtensor(value):
-            return True
-        value = functorch.get_unwrapped(value)
-    return False
 
 
 # -- torch.vmap: all calls at once, as one larger batch ----------------------------------------------------------------

@@ -1,0 +1,44 @@
+"""Who looks at a call: an eager one on the CPU may take a compiled kernel, all others the tensor operations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+PLAIN, DTYPES = (Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a call is eager, on the CPU, with nothing that looks inside."""
+    return not (
+        torch.compiler.is_compiling()
+        or not x.is_cpu
+        or type(x) not in PLAIN
+        or x.dtype not in DTYPES
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state()
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
+def in_transform() -> bool:
+    """Whether a transform of ``torch.func`` is under way, which hides numbers from everything but operators."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def in_vmap(value: Tensor) -> bool:
+    """Whether one of the transforms around a tensor is a ``vmap``; derivatives alone leave its numbers in sight."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(value):
+        if functorch.is_batchedtensor(value):
+            return True
+        value = functorch.get_unwrapped(value)
+    return False
+
+
+def hides_numbers(value: Tensor) -> bool:
+    """Whether a call may not look at numbers: in a graph and in a ``vmap``."""
+    return torch.compiler.is_compiling() or in_vmap(value)

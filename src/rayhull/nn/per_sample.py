@@ -1,0 +1,297 @@
+"""Sets of the sample: sides and rows that come with the call, on every layer.
+
+Steps and the shrink need a point strictly inside the set of each sample: the stated base point, one that is given with
+the call, or one that follows an affine rule, proven when the layer was built (``varies=``). Where none is known, or it
+has no slack, the sample goes to the nearest point of its own set: from the unconstrained point where the layer has one,
+else from the layer's point of the stated set, which stays where it is if the sample's set holds it.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rayhull.errors import EmptySetError, RayhullError
+from rayhull.maps.closed_forms import onto_two_rows, times
+from rayhull.maps.graphs import hides_numbers
+from rayhull.maps.leak import damped, leaking
+from rayhull.maps.shrink import as_single, gamma, proven, roundoff
+from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.ways import Steps, value_of
+from rayhull.projection.module import Nearest
+from rayhull.projection.sides import Sides
+from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
+
+if TYPE_CHECKING:
+    from rayhull.nn.layers import MapInto
+    from rayhull.sets.polyhedron import Polyhedron
+
+Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
+INFEASIBLE = ("raise", "least", "nan")
+MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
+TINY = torch.finfo(torch.float32).tiny
+HIDDEN = (
+    "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows come with the sample, nor "
+    "under strict=True that of a set without a known base point. State the ranges of b, b_eq, lower or upper when the "
+    "layer is built, varies={'b': (low, high)}; give base points with the call, base=; or call the layer outside."
+)
+
+
+class PerSample(Constants):
+    """What a layer needs for sides of the sample: its rule, its rows, and the nearest point of the whole set.
+
+    Args:
+        P: the set as it was stated.
+        varies: ranges of sides, for which a base rule is worked out and proven here.
+        infeasible: for samples whose own set is empty: "raise"; "least", the point of least violation; or "nan".
+    """
+
+    K: Tensor
+    k: Tensor
+    A: Tensor
+    b: Tensor
+    b_eq: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def __init__(self, P: Polyhedron, varies: Ranges | None, infeasible: str, scale: float, factory: Factory) -> None:
+        super().__init__(factory)
+        if infeasible not in INFEASIBLE:
+            raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
+        self.polyhedron, self.infeasible = P, infeasible
+        self.rule = None if varies is None else _rule_or_none(P, varies, scale)
+        self.nearest = Nearest(P, infeasible="raise" if infeasible == "raise" else "least")
+        if self.rule is not None:
+            self.constant("K", self.rule.matrix)
+            self.constant("k", self.rule.offset)
+        self.constant("b", P.inequalities.rhs)
+        self.constant("b_eq", P.equalities.rhs)
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
+
+    def base_of(self, sides: Sides) -> Tensor | None:
+        """K θ + k, the base point of each sample; the call's own, or None where neither is there. Shape: (\\*, d)"""
+        if sides.base is not None or self.rule is None or sides.has_rows:
+            return sides.base
+        theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
+        lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
+        stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
+        return stacked @ self.K.mT + self.k
+
+    # -- the nearest point of the sample's set -----------------------------------------------------------------------
+
+    def points(self, u: Tensor, sides: Sides) -> Tensor:
+        """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
+        shape, given = self.polyhedron.shape, sides.without_base(self.polyhedron.shape)
+        if sides.has_rows and hides_numbers(u):
+            return self._in_closed_form(u, sides)
+        flat, batch, own = self._spread(u, sides)
+        known = flat.isfinite().all(-1)
+        flat = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat))
+        given = own.without_base(shape)
+        near: Tensor = self.nearest(flat.reshape(-1, *shape), **given)
+        if self.infeasible == "nan" and not hides_numbers(u):
+            missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
+            known = known & ~missed
+        near = near.flatten(1)
+        return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, -1)
+
+    def _spread(self, u: Tensor, sides: Sides) -> tuple[Tensor, tuple[int, ...], Sides]:
+        """Points (n, d), the batch dimensions of points and sides together, and the sides of each sample."""
+        batch = sides.batch(tuple(u.shape[:-1]))
+        return u.expand(*batch, -1).reshape(-1, u.shape[-1]), batch, sides.spread(batch, u.dtype)
+
+    def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
+        """One or two rows of the sample are all there is: a formula, which graphs hold."""
+        P = self.polyhedron
+        alone = not len(P.equality_rows) and P.layout.upper_rows.stop == P.layout.lower_rows.stop == len(P.layout.inequalities)
+        if not alone or set(sides.given) - {"A", "b"} or sides.A is None or sides.A.shape[-2] > 2:
+            raise RayhullError(HIDDEN)
+        flat, batch, own = self._spread(u, sides)
+        b = self.b.expand(len(flat), -1) if own.b is None else own.b
+        x, found = onto_two_rows(flat, own.A, b)
+        x, _ = onto_two_rows(x, own.A, b)  # what solving left
+        return torch.where(found.unsqueeze(-1), x, torch.full_like(x, torch.nan)).reshape(*batch, -1)
+
+    # -- strict ------------------------------------------------------------------------------------------------------
+
+    def strict_points(self, x: Tensor, base: Tensor | None, sides: Sides) -> Tensor:
+        """x, inside up to rounding → inside the sample's own set in rational arithmetic, or refused. Shape: (\\*, d)"""
+        flat, batch, own = self._spread(x.detach(), sides)
+        rows, rhs, size = self._rows(flat, own)
+        if base is not None:
+            x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
+            out = self._shrunk(flat.double(), x0, rows, rhs, size).to(x.dtype)
+            out, safe = self._within(out, own), self._within(x0.to(x.dtype), own)
+            held, base_held = proven(out, rows, rhs), proven(safe, rows, rhs)
+            out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
+            held = held | base_held
+        else:
+            out = self._within(self._tightened(flat, own, rows, size), own)
+            held = proven(out, rows, rhs)
+        return self._refused(out, held, flat, own).reshape(*batch, -1)
+
+    def _rows(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor, Tensor]:
+        """Every row and bound of each sample, (M, d) or (n, M, d), right-hand sides (n, M), and |a|·|x| + |b|."""
+        P, n = self.polyhedron, len(x)
+        stated = torch.as_tensor(P.inequalities.matrix.toarray(), device=x.device)
+        A = stated if sides.A is None else sides.A.double()
+        eye = torch.eye(P.dim, dtype=torch.float64, device=x.device).expand(*A.shape[:-2], -1, -1)
+        b, low, high = (
+            (getattr(self, name) if getattr(sides, name) is None else getattr(sides, name)).double().expand(n, -1)
+            for name in ("b", "lower", "upper")
+        )
+        rows, rhs = torch.cat([A, eye, -eye], -2), torch.cat([b, high, -low], -1)
+        size = times(rows.abs(), x.double().abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
+        return rows, rhs, size
+
+    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, size: Tensor) -> Tensor:
+        """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
+        y, u, g = x - x0, roundoff(self.dtype), gamma(x.shape[-1])
+        steep = rows.abs().sum(-1)
+        values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
+        margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
+        slack = (rhs - times(rows, x0) - margin).clamp_max(1e300)
+        inside = slack > 0
+        share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
+        return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
+
+    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, size: Tensor) -> Tensor:
+        """The nearest point of the set less the margins of rounding."""
+        if hides_numbers(x):
+            raise RayhullError(HIDDEN)
+        P, m = self.polyhedron, rows.shape[-2] - 2 * x.shape[-1]
+        margin = 8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])) * size
+        b, low, high = (
+            (getattr(self, name) if getattr(sides, name) is None else getattr(sides, name)).double()
+            for name in ("b", "lower", "upper")
+        )
+        bounds = margin[:, m:].chunk(2, -1)
+        tight = sides._replace(b=b - margin[:, :m], upper=high - bounds[0], lower=low + bounds[1], base=None)
+        tight = tight if P.layout.upper.size or sides.upper is not None else tight._replace(upper=None)
+        tight = tight if P.layout.lower.size or sides.lower is not None else tight._replace(lower=None)
+        tight = tight if m else tight._replace(b=None)
+        known = x.isfinite().all(-1, keepdim=True)
+        found = self.nearest(torch.where(known, x, 0.0).double().reshape(-1, *P.shape), **tight.without_base(P.shape))
+        return torch.where(known, found.flatten(1), torch.nan).to(x.dtype)
+
+    def _within(self, x: Tensor, sides: Sides) -> Tensor:
+        """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""
+        low = self.lower if sides.lower is None else sides.lower
+        high = self.upper if sides.upper is None else sides.upper
+        return torch.minimum(torch.maximum(x, -_below(-low, x.dtype)), _below(high, x.dtype))
+
+    def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
+        hidden = hides_numbers(held)
+        if not hidden and bool(held.all()):
+            return out
+        lost = ~held & x.isfinite().all(-1)
+        if hidden or self.infeasible == "nan" or not bool(lost.any()):
+            return torch.where(held.unsqueeze(-1), out, torch.full_like(out, torch.nan))
+        _refuse_nan(sides)
+        if self.infeasible == "least":
+            return out
+        raise RayhullError(
+            f"strict=True cannot certify samples {_listed(lost.nonzero().squeeze(-1))}: their sets are empty, or too "
+            f'thin for {x.dtype}. Give base points inside them (base=), or use infeasible="nan" or strict=False.'
+        )
+
+
+def points(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
+    """Points of the samples' own sets, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
+    own = into.per_sample
+    batch = sides.batch(tuple(c.shape[:-1]))
+    base = own.base_of(sides)
+    if base is not None and not sides.has_rows and base.shape[:-1] != batch:
+        base = base.expand(*batch, -1)
+    if into.follows(sides, base):
+        with_base = sides._replace(base=None if base is None else base.to(c.dtype))
+        x = into.blocks(c.expand(*batch, -1), with_base, leak)
+        certified = _certified(into, with_base, x)
+        x = _rescued(into, x, certified, c, sides) if certified is not None else x
+    else:
+        base = None if sides.base is None else sides.base
+        x = _nearest(into, c, sides, leak)
+    if not into.strict:
+        return x
+    return value_of(own.strict_points(x, base, sides), x)
+
+
+def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
+    if not into.keeps_inside:
+        return into.per_sample.points(into.blocks(c), sides)
+    u = into.flat_unconstrained(c)
+    if not leak:
+        return into.per_sample.points(u, sides)
+    x = into.per_sample.points(damped(u, leak), sides)
+    return leaking(x, u, leak, into.units, into.block)
+
+
+def _certified(into: MapInto, sides: Sides, x: Tensor) -> Tensor | None:
+    """Which samples their base point certifies: slack in every row of every block. Shape: (\\*), None where none asks"""
+    found = None
+    for part in into.parts:
+        way, own = part.way, sides if part.sides is None else part.sides(sides)
+        if isinstance(way, Steps) and way.shrinks:
+            slack = way.slack(own)
+            if any(s is not None for s in slack):
+                each = slack.is_positive
+                each = each if part.sides is None else each.all(-1)
+                found = each if found is None else found & each
+    return None if found is None else found.expand(x.shape[:-1])
+
+
+def _rescued(into: MapInto, x: Tensor, certified: Tensor, c: Tensor, sides: Sides) -> Tensor:
+    """x with the nearest point in place of samples whose base point has no slack; NaN where numbers are hidden."""
+    if hides_numbers(certified):
+        return torch.where(certified.unsqueeze(-1), x, torch.full_like(x, torch.nan))
+    if bool(certified.all()):
+        return x
+    batch, which = x.shape[:-1], (~certified.reshape(-1)).nonzero().squeeze(-1)
+    spread = sides.spread(tuple(batch), c.dtype)
+    _refuse_nan(spread)
+    some = Sides(**{name: getattr(spread, name)[which] for name in spread.given})
+    own = c.expand(*batch, -1).reshape(-1, c.shape[-1])[which]
+    try:
+        near = into.per_sample.points(into.flat_unconstrained(own), some)
+    except EmptySetError as error:  # it counts the lost samples, not those of the batch
+        text = re.sub(r"sample (\d+)", lambda found: f"sample {int(which[int(found[1])])}", str(error))
+        raise EmptySetError(f"among samples {_listed(which)}: {text}", error.rows) from None
+    return x.reshape(-1, x.shape[-1]).index_copy(0, which, near.to(x.dtype)).reshape(x.shape)
+
+
+def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
+    """A number of the dtype that is not above the bound, at most three below the largest one. ONNX has no nextafter."""
+    if dtype == torch.float64:
+        return bound
+    info = torch.finfo(dtype)
+    near = bound.to(dtype).clamp(info.min, info.max)
+    return torch.where(near.double() > bound, near - (near.abs() * info.eps + info.tiny * info.eps), near)
+
+
+def _listed(samples: Tensor) -> str:
+    """Their numbers, the first eight."""
+    more = f" and {len(samples) - 8} others" if len(samples) > 8 else ""
+    return ", ".join(str(int(i)) for i in samples[:8]) + more
+
+
+def _refuse_nan(sides: Sides) -> None:
+    """A side that holds NaN is told apart from a set that is empty."""
+    for name in sides.given:
+        bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero().squeeze(-1)
+        if len(bad):
+            raise ValueError(f"{name} must hold numbers, got NaN in samples {_listed(bad)}.")
+
+
+def _rule_or_none(P: Polyhedron, varies: Ranges, scale: float) -> BaseRule | None:
+    """The affine base rule for the ranges, or None where there is none, with a warning."""
+    try:
+        return base_rule(P, varies, scale)
+    except NoBaseRuleError as error:
+        warnings.warn(f"{error} Samples go to the nearest points of their own sets.", stacklevel=2)
+        return None

@@ -1,0 +1,284 @@
+"""Which way into a block: by name, or ``"auto"``.
+
+The nearest point where the block has a structure for it, softmax weights of vertices for probabilities, else as many
+steps towards the nearest point as one trial asks for, and the nearest point itself where no number of them is near.
+Nothing is timed and no draw is new: the same set gives the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayhull.errors import BudgetExceededError, RayhullError
+from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
+from rayhull.nn.constants import Factory
+from rayhull.nn.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
+from rayhull.nn.ways import Inverse, Nearest, Rays, Steps, Vertices, Way, Whole, two_sided
+from rayhull.projection import project
+from rayhull.projection.plan import structure
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
+MANY_VERTICES, SMALL = 16, 64  # vertices for each coordinate, and coordinates, up to which probabilities take softmax
+USUAL_STEPS = 20  # of method="steps", where the user says nothing
+STEPS = (5, 10, 20, 40, 80)  # that are tried
+NEAR = 0.02  # what steps may leave of the way to the nearest point, as a share of the block's own size
+POINTS, NUMBERS = (6, 24), 6000  # of a trial: the fewest and the most points, and how many numbers they hold
+SPREADS = (2.0, 8.0)  # of the points, in units: around the block, and so far out that corners are nearest
+ENTRIES, COORDINATES = 1_000_000, 2000  # of a block's rows as a dense matrix, beyond which nothing is tried
+
+
+class LayerOptions(TypedDict, total=False):
+    """The options that layers share; :class:`rayhull.MapInto` says what they mean."""
+
+    method: str
+    steps: int | None
+    base: Any
+    scale: Any
+    strict: bool
+    smooth: bool
+    varies: Mapping[str, tuple[Any, Any]] | None
+    infeasible: str
+    nonnegative: str | NonNegative
+    simplex: str | Weights
+    max_generators: int | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose, the same for every block but the base point."""
+
+    method: str = "auto"
+    steps: int | None = None
+    scale: float = 1.0
+    nonnegative: str | NonNegative = "softplus"
+    simplex: str | Weights = "softmax"
+    max_generators: int | None = 100_000
+    varies: bool = False  # whether sides are to come with the sample
+    base: Array | None = None  # (n,), of the block
+    factory: Factory = field(default_factory=Factory)
+
+
+class Choice(NamedTuple):
+    """A block's way and why it was taken."""
+
+    way: Way
+    why: str
+
+
+# -- ways by name ----------------------------------------------------------------------------------------------------
+
+
+def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
+    frame = inside(P, options.base, options.scale)
+    return Choice(Nearest(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+
+
+def steps(P: Polyhedron, options: Options) -> Choice:
+    """A fixed number of steps towards the nearest point, then the shrink."""
+    count = USUAL_STEPS if options.steps is None else options.steps
+    frame = inside(P, options.base, options.scale)
+    units = units_at(P, frame, options.scale)
+    way = Steps(P, frame, units, count, options.factory)
+    if not count or is_large(P):
+        return Choice(way, f"{count} steps and a shrink, as asked")
+    left = Trial.of(P, frame, units).left(count)
+    if left > 10 * NEAR:
+        warn(
+            f"{count} steps leave {left:.0%} of the way to the nearest point, so that this layer may learn badly: give "
+            'more steps=, or method="nearest".'
+        )
+    return Choice(way, f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to the nearest point")
+
+
+def shrink(P: Polyhedron, options: Options, why: str = "bounds clamped, then a shrink, as asked") -> Choice:
+    frame = inside(P, options.base, options.scale)
+    return Choice(Steps(P, frame, units_at(P, frame, options.scale), 0, options.factory), why)
+
+
+def rays(P: Polyhedron, options: Options) -> Choice:
+    """Lines and rays of the rows that meet at a point; other rows by the shrink."""
+    frame = at_apex(P)
+    if frame is None or not (len(frame.cone) or frame.equal.shape[1]):
+        raise RayhullError(
+            "method='rays' needs a point where the rows meet (0, or the apex of independent rows), and this set "
+            f"has none: {P}. Use method='shrink', which needs only an interior point, or 'vertices'."
+        )
+    found, span = cone_at(P, frame, options.max_generators)
+    way = _rays(P, frame, unit_rays(found.rays, span), found.lines, span, options)
+    then = f", then {len(frame.loose)} rows with slack by a shrink" if len(frame.loose) else ""
+    return Choice(way, f"weights of {len(found.lines)} lines and {len(found.rays)} rays, as asked{then}")
+
+
+def vertices(P: Polyhedron, options: Options, why: str = "as asked") -> Choice:
+    found = P.generators(max_generators=options.max_generators)
+    beyond = None
+    if len(found.rays) or len(found.lines):
+        span = row_span(P)
+        beyond = _rays(P, None, unit_rays(found.rays, span), found.lines, span, options)
+    way = Vertices(P, found.vertices, beyond, weights_named(options.simplex), options.factory)
+    counts = f"{len(found.vertices)} vertices, {len(found.rays)} rays, {len(found.lines)} lines"
+    return Choice(way, f"weights of {counts}, {why}")
+
+
+def _rays(P: Polyhedron, frame: Frame | None, rays: Array, lines: Array, span: Array, options: Options) -> Rays:
+    """Few lines by a basis, many by removing the span of the rows from a free u.
+
+    The basis is the converted lines made orthonormal, in their order and with their signs: a null space from LAPACK
+    would give every machine its own coefficients.
+    """
+    by_basis, matrix = True, lines[:0]
+    if 2 * len(lines) < len(span):
+        basis, triangle = np.linalg.qr(lines.T)
+        matrix = (basis * np.sign(np.diag(triangle))).T
+    elif len(lines):
+        by_basis, matrix = False, span
+    function = nonnegative_named(options.nonnegative)
+    return Rays(P, frame, options.scale * unit_start(rays), matrix, function, options.factory, by_basis=by_basis)
+
+
+def unit_start(rays: Array) -> Array:
+    """The rays scaled by one number so that standard normal coefficients give outputs of about unit size."""
+    if not len(rays):
+        return rays
+    mean = START_MEAN * np.linalg.norm(rays.sum(0))
+    spread = START_VARIANCE * float((rays**2).sum())
+    return rays * np.sqrt(rays.shape[1] / (mean**2 + spread))
+
+
+# -- auto ------------------------------------------------------------------------------------------------------------
+
+
+def auto(P: Polyhedron, options: Options) -> Choice:
+    """The nearest point by structure, softmax for probabilities, else steps that are near it."""
+    if options.steps is not None:
+        return steps(P, options)
+    if not options.varies and (found := probabilities(P, options)) is not None:
+        return found
+    if (name := structure(P)) is not None:
+        return nearest(P, options, f"the nearest point by its structure: {name}")
+    frame = inside(P, options.base, options.scale)
+    units = units_at(P, frame, options.scale)
+    if not options.varies and (rows := two_sided(P)) is not None:
+        way = Inverse(*rows, frame.base, units, options.factory)
+        return Choice(way, f"{P.dim} independent rows between limits: clamped, and back by their inverse")
+    if is_large(P):
+        return _untried(P, options)
+    count, why = Trial.of(P, frame, units).steps()
+    if count is None:
+        return nearest(P, options, f"the nearest point: {why}")
+    return Choice(Steps(P, frame, units, count, options.factory), f"{count} steps and a shrink: {why}")
+
+
+def probabilities(P: Polyhedron, options: Options) -> Choice | None:
+    """Softmax weights of the vertices where coordinates are shares: none negative, each in a sum that is stated."""
+    E = P.equality_rows.matrix
+    if P.dim > SMALL or not E.shape[0] or (P.lower_bounds != 0).any():
+        return None
+    alike = [k for k in range(E.shape[0]) if len(set(E.data[E.indptr[k] : E.indptr[k + 1]].tolist())) == 1]
+    shared = np.unique(np.concatenate([E.indices[E.indptr[k] : E.indptr[k + 1]] for k in alike])) if alike else []
+    if len(shared) < P.dim:
+        return None
+    try:
+        few = Options(**{**vars(options), "max_generators": MANY_VERTICES * P.dim})
+        return vertices(P, few, "for probabilities")
+    except RayhullError:  # too many, or floats that no conversion can verify: other ways need none
+        return None
+
+
+def is_large(P: Polyhedron) -> bool:
+    """Whether a trial, or a dense factor, would take too long."""
+    return P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES
+
+
+def _untried(P: Polyhedron, options: Options) -> Choice:
+    warn(
+        f"{len(P.inequalities)} rows in {P.dim} coordinates are too many for a factor: the shrink is taken, which may "
+        'learn slowly. method="nearest" learns well and takes longer; method="shrink" says that you know.'
+    )
+    return shrink(P, options, "bounds clamped, then a shrink: too many rows for steps with a factor")
+
+
+def warn(message: str) -> None:
+    warnings.warn(message, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """The stacklevel (for whoever calls this) of the line outside rayhull and torch that makes the layer."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Points around a block and far out, and their nearest points; the draws are fixed."""
+
+    way: Steps
+    free: Tensor  # (k, n)
+    nearest: Tensor
+
+    @classmethod
+    def of(cls, P: Polyhedron, frame: Frame, units: Array) -> Trial:
+        count = int(np.clip(NUMBERS // P.dim, *POINTS))
+        drawn = np.random.default_rng(0).standard_normal((count, P.dim)) * units
+        free = torch.as_tensor(np.concatenate([frame.base + spread * drawn for spread in SPREADS]))
+        way = Steps(P, frame, units, max(STEPS), Factory(None, torch.float64))
+        return cls(way, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape))
+
+    @torch.no_grad()
+    def left(self, steps: int) -> float:
+        """How far from the nearest points that many steps and the shrink end, over their distance to the base point.
+
+        The worse of both halves of the points, root mean squares: corners count as much as points around the block.
+        """
+        self.way.steps = steps
+        away, size = self.way(self.free) - self.nearest, self.nearest - self.way.base
+        return max(
+            float((own.square().sum() / all_.square().sum().clamp_min(1e-300)).sqrt())
+            for own, all_ in zip(away.chunk(2), size.chunk(2), strict=True)
+        )
+
+    def steps(self) -> tuple[int | None, str]:
+        """The fewest steps that are near, and what each number of them left."""
+        tried: list[str] = []
+        for count in STEPS:
+            left = self.left(count)
+            tried.append(f"{left:.1%} after {count}")
+            if left <= NEAR:
+                return count, f"what is left of the way to the nearest point is {', '.join(tried)}"
+        return None, f"steps leave {', '.join(tried)} of the way to it"
+
+
+METHODS: dict[str, Callable[[Polyhedron, Options], Choice]] = {
+    "auto": auto,
+    "nearest": nearest,
+    "steps": steps,
+    "shrink": shrink,
+    "vertices": vertices,
+    "rays": rays,
+}
+
+
+def choose(P: Polyhedron, options: Options) -> Choice:
+    """The way into one block."""
+    if options.method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {options.method!r}.")
+    if not len(P.rows) and not len(P.equality_rows):
+        return Choice(Whole(P.dim, options.scale, options.factory), "no row holds here")
+    return METHODS[options.method](P, options)
+
+
+__all__ = ["BudgetExceededError", "Choice", "LayerOptions", "Options", "choose"]

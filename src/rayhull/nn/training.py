@@ -1,0 +1,149 @@
+"""Layers in a model that is there already: a Linear replaced, a weight kept in a set, a training that starts free."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from rayhull.nn.layers import Constrained, keeping_map
+from rayhull.nn.recognise import LayerOptions
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOptions]) -> Model:
+    """Replace a Linear of a model, by its name, with a head whose outputs lie in the set; returns the model.
+
+    The head starts with the Linear's weights and equals it wherever its output is feasible.
+
+    Args:
+        model: changed in place.
+        name: the submodule's name, as in ``model.named_modules()``: ``"head"`` or ``"decoder.2"``.
+        P: the set; its coordinates are the Linear's outputs.
+        options: as for :class:`rayhull.MapInto`.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 5))
+        >>> P = rh.monotone(5)
+        >>> x = rh.constrain(model, "2", P)(torch.randn(8, 4))
+        >>> bool(P.contains(x).all())
+        True
+    """
+    found = {n: module for n, module in model.named_modules() if isinstance(module, nn.Linear) or _is_pointwise(module)}
+    if name not in found:
+        raise ValueError(f"the model has no Linear called {name!r}: it has {', '.join(found) or 'none'}.")
+    parent, _, child = name.rpartition(".")
+    module: Any = found[name]
+    if isinstance(module, nn.Linear):
+        head: nn.Module = Constrained.from_linear(module, P, **options)
+    else:
+        head = Pointwise(module, P, **options)
+    setattr(model.get_submodule(parent), child, head)
+    return model
+
+
+def _is_pointwise(module: nn.Module) -> bool:
+    return isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1) and module.stride == (1, 1) and module.groups == 1
+
+
+class Pointwise(nn.Module):
+    """A 1 x 1 convolution whose channels lie in the set at every pixel. Shape: (n, channels, h, w) → (n, d, h, w)"""
+
+    def __init__(self, convolution: nn.Conv2d, P: Polyhedron, **options: Unpack[LayerOptions]) -> None:
+        super().__init__()
+        shape = convolution.in_channels, convolution.out_channels
+        linear = nn.Linear(*shape, device=convolution.weight.device, dtype=convolution.weight.dtype)
+        bias = torch.zeros_like(linear.bias) if convolution.bias is None else convolution.bias
+        linear.load_state_dict({"weight": convolution.weight.detach().flatten(1), "bias": bias.detach()})
+        self.head = Constrained.from_linear(linear, P, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x.movedim(1, -1)).flatten(3).movedim(-1, 1)
+
+
+class Parametrization(nn.Module):
+    """A weight that stays in the set, whatever the optimiser does to the tensor behind it.
+
+    The tensor behind has the weight's own shape, and a weight inside the set is kept as it is: "auto" takes the
+    nearest point in place of vertices.
+
+    Args:
+        P: a set of the weight's shape.
+        device, dtype, options: as for :class:`rayhull.MapInto`.
+
+    Shape: (event shape) → (event shape)
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> from torch.nn.utils import parametrize
+        >>> P = rh.nonnegative((3, 5)) & rh.box(0, 2)    # a layer that is monotone in every feature
+        >>> lin = parametrize.register_parametrization(torch.nn.Linear(5, 3), "weight", rh.Parametrization(P))
+        >>> bool(P.contains(lin.weight))
+        True
+    """
+
+    def __init__(
+        self,
+        P: Polyhedron,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__()
+        self.map = keeping_map(P, device=device, dtype=dtype, **options)
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        return self.map(coefficients.flatten())
+
+    @torch.no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Coefficients of a weight: exact for one inside the set; one outside is first mapped into it."""
+        if tuple(weight.shape) != self.map.polyhedron.shape:
+            raise ValueError(f"the set has shape {self.map.polyhedron.shape}, the weight {tuple(weight.shape)}.")
+        return self.map.coefficients_of(weight).reshape(weight.shape)
+
+
+class FreeStart:
+    r"""Training begins without the set and ends inside it; evaluation is inside at any time.
+
+    While ``layer.training``, what comes out is :math:`(1 - s)\, x + s\, u`, the point x of the set and the point u before
+    it was moved into the set, and s falls from ``start`` to 0 along a line in ``steps`` steps. It is for ways that keep
+    points of the set (``layer.map.keeps_inside``); the others have no such point.
+
+    Args:
+        layer: the layer.
+        steps: how many calls of ``step()`` until the set is closed.
+        start: the first share of the unconstrained point.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> layer = rh.Constrained(4, rh.monotone(5), method="nearest")
+        >>> schedule = rh.FreeStart(layer, steps=2)
+        >>> h = 10 * torch.randn(64, 4)
+        >>> bool(layer.polyhedron.contains(layer(h)).all()), bool(layer.polyhedron.contains(layer.eval()(h)).all())
+        (False, True)
+        >>> for _ in range(2):
+        ...     schedule.step()
+        >>> bool(layer.polyhedron.contains(layer.train()(h)).all())
+        True
+    """
+
+    def __init__(self, layer: Constrained, steps: int, start: float = 1.0) -> None:
+        if steps < 1 or not 0 < start <= 1:
+            raise ValueError(f"steps must be at least 1 and start in (0, 1], got {steps} and {start}.")
+        if not layer.map.keeps_inside:
+            raise ValueError(f"only ways that keep points of the set have an unconstrained point: {layer.describe()}")
+        self.layer, self.steps, self.start, self.done = layer, steps, start, 0
+        layer.unconstrained_share = start
+
+    def step(self) -> None:
+        """After each step of the optimiser."""
+        self.done += 1
+        self.layer.unconstrained_share = self.start * max(0.0, 1 - self.done / self.steps)

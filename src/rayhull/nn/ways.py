@@ -1,0 +1,390 @@
+"""The ways into a block, each a small module: the nearest point, steps and a shrink, vertices, rays.
+
+The nearest point, steps and the shrink keep points of the block where they are: a coefficient is a coordinate, seen
+from the base point in one unit for all of them, and ``start`` gives the unconstrained point x0 + s c. The others have
+coefficients of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rayhull.maps.coefficients import NonNegative, Weights, without
+from rayhull.maps.graphs import is_plain
+from rayhull.maps.shrink import factor, smooth_factor
+from rayhull.maps.steps import Factor, clamped, splitting
+from rayhull.maps.steps import factor as factor_of
+from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.frame import Frame, near_one
+from rayhull.nn.scaling import Gauge, Slack
+from rayhull.projection.module import Nearest as NearestPoints
+from rayhull.projection.sides import NONE, Sides
+from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
+
+
+def value_of(y: Tensor, x: Tensor) -> Tensor:
+    """y, with the gradient of x: for a y that is x but for rounding."""
+    return y.detach() + (x - x.detach()) if x.requires_grad else y
+
+
+class Way(Constants):
+    """Base of the modules below. Shape: ``start`` (\\*, count, k) → (\\*, count, n), ``forward`` → (\\*, count, n)
+
+    Attributes:
+        coefficients: how many numbers one block takes.
+        keeps_inside: whether coefficients are coordinates, and points of the block stay where they are.
+        in_order: whether what comes out is in a cone, in rational arithmetic and rounded to any float type.
+        follows: which sides of the sample ``forward`` takes into account; b_eq needs a base point that meets it.
+        shrinking, smooth: switches of the shrink.
+    """
+
+    coefficients: int
+    keeps_inside = in_order = False
+    follows: frozenset[str] = frozenset()
+    shrinking, smooth = True, False
+
+    def start(self, c: Tensor) -> Tensor:
+        """What coefficients stand for before the set is imposed."""
+        return c
+
+    def coefficients_of(self, x: Tensor) -> Tensor:
+        """Undoes ``start``, where ``keeps_inside``."""
+        return x
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        """Points of the block; ``sides`` may bring a base point of each sample, too."""
+        raise NotImplementedError
+
+
+class Whole(Way):
+    """No row at all: x = u."""
+
+    keeps_inside = in_order = True
+    follows = frozenset({"b", "b_eq"})
+
+    def __init__(self, size: int, scale: float, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients, self.unit = size, scale
+
+    def start(self, c: Tensor) -> Tensor:
+        return c if self.unit == 1.0 else c * self.unit
+
+    def coefficients_of(self, x: Tensor) -> Tensor:
+        return x / self.unit
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        return u
+
+
+class Seen(Way):
+    """Base of the ways from x0 + s c, seen from a base point in the units of the set."""
+
+    keeps_inside = True
+    base: Tensor
+    units: Tensor
+
+    def __init__(self, base: Array, units: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        self.coefficients = base.size
+        self.constant("base", base, persistent=True)
+        self.constant("units", units, persistent=True)
+
+    def start(self, c: Tensor) -> Tensor:
+        return torch.addcmul(self.base, c, self.units)
+
+    def coefficients_of(self, x: Tensor) -> Tensor:
+        return (x - self.base) / self.units
+
+
+class Nearest(Seen):
+    """The nearest point of the set to x0 + s c. NaN stays NaN.
+
+    Args:
+        P: the block, or the whole set.
+        base, units: x0 and s, flat.
+    """
+
+    follows = frozenset({"b", "b_eq", "lower", "upper"})
+
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory, *, in_order: bool = False) -> None:
+        super().__init__(base, units, factory)
+        self.nearest, self.in_order = NearestPoints(P), in_order
+        self.event = P.shape
+        self.reach = FAR * max(1.0, float(np.abs(base).max()))
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        given = sides.without_base(self.event) if sides.given else {}
+        x = u if len(self.event) == 1 else u.reshape(*u.shape[:-1], *self.event)
+        if not given and not (is_plain(u) and self._is_near(x)):
+            x = self._in_reach(x)
+        known = None if is_plain(u) and not given else x.isfinite().flatten(x.ndim - len(self.event)).all(-1)
+        if known is not None:
+            known = known.reshape(*known.shape, *[1] * len(self.event))
+            x = torch.where(known, x, torch.zeros_like(x))
+        z: Tensor = self.nearest(x, **given)
+        z = z if known is None else torch.where(known, z, torch.full_like(z, torch.nan))
+        return z if len(self.event) == 1 else z.flatten(z.ndim - len(self.event))
+
+    def _is_near(self, x: Tensor) -> bool:
+        return bool(x.detach().abs().amax() <= self.reach) if x.numel() else True
+
+    def _in_reach(self, x: Tensor) -> Tensor:
+        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
+
+        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
+        """
+        axes = tuple(range(x.ndim - len(self.event), x.ndim))
+        largest = x.abs().amax(axes, keepdim=True)
+        return torch.where(largest > self.reach, x / largest * self.reach, x)
+
+
+class Steps(Seen):
+    """A number of steps towards the nearest point (:mod:`rayhull.maps.steps`), then the shrink; no steps: bounds clamped.
+
+    Args:
+        P: the block.
+        frame: the block seen from its base point, at which every row that is no equality has slack.
+        units: s (n,).
+        steps: how many.
+    """
+
+    follows = frozenset({"b", "lower", "upper"})
+    equal: Tensor
+    lower: Tensor
+    upper: Tensor
+    low: Tensor
+    high: Tensor
+    numbers: Tensor
+    norms: Tensor
+    as_stated: Tensor
+    rhs: Tensor
+    spread: Tensor
+
+    def __init__(self, P: Polyhedron, frame: Frame, units: Array, steps: int, factory: Factory) -> None:
+        super().__init__(frame.base, units, factory)
+        self.gauge = Gauge(P, frame.loose, frame.slack, factory)
+        self.shrinks, self.has_equalities = len(frame.loose) > 0, frame.equal.shape[1] > 0
+        self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.constant("equal", frame.equal)
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
+        self.steps = steps if self.shrinks else 0
+        if self.steps:
+            self._take_rows(P, frame)
+
+    def _take_rows(self, P: Polyhedron, frame: Frame) -> None:
+        """Rows of unit length along the equalities; ``spread`` takes right-hand sides of the block to their limits."""
+        numbers = frame.loose[P.layout.is_stated(frame.loose)]
+        null = scipy.linalg.null_space(frame.equal.T) if self.has_equalities else None
+        rows = P.rows.matrix[numbers].toarray()
+        scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))
+        along = rows * scale if null is None else (rows * scale) @ null @ null.T
+        norms = np.linalg.norm(along, axis=1) / scale[:, 0]
+        self.wide = Factor(*map(torch.from_numpy, map(np.ascontiguousarray, factor_of(along * (1 / scale) / norms[:, None], null, bounded=self.bounded))))
+        for name, values in zip(Factor._fields, self.wide, strict=True):
+            self.constant(f"{name}_", values.numpy())
+        self.index("numbers", numbers)
+        self.constant("norms", norms)
+        self.constant("as_stated", rows / norms[:, None])
+        self.constant("rhs", P.rows.rhs[numbers] / norms)
+        limit = (P.rows.rhs[numbers] - rows @ frame.base) / norms
+        below = np.full(len(numbers), -np.inf)
+        self.constant("low", np.concatenate([P.lower_bounds - frame.base, below] if self.bounded else [below]))
+        self.constant("high", np.concatenate([P.upper_bounds - frame.base, limit] if self.bounded else [limit]))
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        base = self.base if sides.base is None else sides.base
+        y = self._approached(u - base, base, sides)
+        if self.shrinking and (self.shrinks or sides.given):
+            gauge = self.gauge(y, self.slack(sides) if sides.given else None)
+            y = y * (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
+        x = base + y
+        return value_of(self._within(x, sides), x) if self.bounded and self.shrinking else x
+
+    def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
+        if self.steps:
+            low, high = self._limits(base, sides) if sides.given else (self.low, self.high)
+            constants = Factor(*(getattr(self, f"{name}_") for name in Factor._fields))
+            y = splitting(y, constants, low, high, self.steps, wide=self.wide)
+        if self.has_equalities:
+            return without(y, self.equal)
+        return clamped(y, *self._bounds(base, sides)) if self.bounded and self.shrinking else y
+
+    def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds seen from the base point."""
+        lower = self.lower if sides.lower is None else sides.lower
+        upper = self.upper if sides.upper is None else sides.upper
+        return lower - base, upper - base
+
+    def _within(self, x: Tensor, sides: Sides) -> Tensor:
+        """x between its bounds, which rounding may have left by an ulp."""
+        return clamped(x.detach(), *(b.detach() for b in self._bounds(0.0, sides)))
+
+    def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
+        """The limits of G y for the sides and the base point of each sample."""
+        rhs = self.rhs if sides.b is None else sides.b[..., self.numbers] / self.norms
+        limit = rhs - base @ self.as_stated.mT
+        below = torch.full_like(limit, -torch.inf)
+        if not self.bounded:
+            return below, limit
+        low, high = self._bounds(base, sides)
+        batch = torch.broadcast_shapes(low.shape[:-1], high.shape[:-1], limit.shape[:-1])  # type: ignore[no-untyped-call]
+        low, high, below, limit = (v.expand(*batch, -1) for v in (low, high, below, limit))
+        return torch.cat([low, below], -1), torch.cat([high, limit], -1)
+
+    def slack(self, sides: Sides) -> Slack:
+        """The slack at the base point for the sides of each sample."""
+        gauge, base = self.gauge, self.base if sides.base is None else sides.base
+        moved = sides.base is not None
+        rows = upper = lower = None
+        if gauge.product is not None and (moved or sides.b is not None):
+            rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
+            rows = rhs - gauge.product(base)
+        low, high = self._bounds(base, sides)
+        if self.bounded and (moved or sides.upper is not None) or sides.upper is not None:
+            upper = high
+        if self.bounded and (moved or sides.lower is not None) or sides.lower is not None:
+            lower = -low
+        return Slack(rows, upper, lower)
+
+
+class Inverse(Seen):
+    """As many independent two-sided rows as coordinates: x = B⁻¹ clamp(B u), the identity inside.
+
+    Args:
+        rows: B (n, n).
+        low, high: of B x.
+    """
+
+    rows: Tensor
+    back: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, rows: Array, low: Array, high: Array, base: Array, units: Array, factory: Factory) -> None:
+        super().__init__(base, units, factory)
+        for name, values in {"rows": rows, "back": np.linalg.inv(rows), "low": low, "high": high}.items():
+            self.constant(name, values)
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        values = u @ self.rows.mT
+        return u + (clamped(values, self.low, self.high) - values) @ self.back.mT
+
+
+class Rays(Way):
+    """x0 + L γ + R f(β): lines followed both ways, rays with non-negative weights; rows with slack by the shrink.
+
+    Few lines have a coefficient each. Many lines take one u in R^n, of which the part in the span of the rows is
+    removed: that costs less than a product with a basis of the lines.
+
+    Args:
+        rays: (r, n).
+        lines: an orthonormal basis of the lines (l, n), or of what is orthogonal to all of them (n, k).
+        by_basis: which of the two.
+        frame: the block seen from the point where its rows meet; None: nothing is shrunk.
+    """
+
+    rays: Tensor
+    lines: Tensor
+    base: Tensor
+
+    def __init__(
+        self,
+        P: Polyhedron,
+        frame: Frame | None,
+        rays: Array,
+        lines: Array,
+        nonnegative: NonNegative,
+        factory: Factory,
+        *,
+        by_basis: bool,
+    ) -> None:
+        super().__init__(factory)
+        self.nonnegative, self.by_basis, self.along_lines = nonnegative, by_basis, len(lines)
+        self.coefficients = self.along_lines + len(rays)
+        self.constant("rays", rays, persistent=True)
+        if self.along_lines:
+            self.constant("lines", lines, persistent=by_basis)
+        self.shrinks = frame is not None and len(frame.loose) > 0
+        self.at_zero = frame is None or not frame.base.any()
+        if frame is not None:
+            self.constant("base", frame.base, persistent=True)
+            self.gauge = Gauge(P, frame.loose, frame.slack, factory)
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        y = self.direction(u)
+        scale = self.scale(y)
+        y = y if scale is None else y * scale.unsqueeze(-1)
+        return y if self.at_zero else self.base + y
+
+    def direction(self, c: Tensor) -> Tensor:
+        y = self.nonnegative(c[..., self.along_lines :] if self.along_lines else c) @ self.rays
+        if not self.along_lines:
+            return y
+        u = c[..., : self.along_lines]
+        return y + (u @ self.lines if self.by_basis else without(u, self.lines))
+
+    def scale(self, y: Tensor) -> Tensor | None:
+        """The factor of the shrink, None for 1. Shape: (\\*, n) → (\\*)"""
+        if not (self.shrinks and self.shrinking):
+            return None
+        gauge = self.gauge(y)
+        return smooth_factor(gauge) if self.smooth else factor(gauge)
+
+
+class Vertices(Way):
+    """Convex weights of vertices, plus rays and lines: conv(V) + cone(R) + span(L)."""
+
+    vertices: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def __init__(self, P: Polyhedron, vertices: Array, beyond: Rays | None, weights: Weights, factory: Factory) -> None:
+        super().__init__(factory)
+        self.count, self.weights, self.beyond = len(vertices), weights, beyond
+        self.coefficients = self.count + (0 if beyond is None else beyond.coefficients)
+        self.constant("vertices", vertices, persistent=True)
+        self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        if self.beyond is None:
+            x = self.weights(u) @ self.vertices
+        else:
+            x = self.weights(u[..., : self.count]) @ self.vertices + self.beyond(u[..., self.count :])
+        return value_of(clamped(x.detach(), self.lower, self.upper), x) if self.bounded else x
+
+
+def two_sided(P: Polyhedron) -> tuple[Array, Array, Array] | None:
+    """B, low and high of a block {low <= B x <= high} with an invertible B of as many rows as coordinates, or None."""
+    rows = P.rows
+    if len(P.equality_rows) or len(rows) != 2 * P.dim or not len(P.inequalities):
+        return None
+    matrix = sp.csr_array(rows.matrix).toarray()
+    scale = near_one(matrix)[:, None]
+    keys = [tuple(np.abs(row * s)) for row, s in zip(matrix, scale[:, 0], strict=True)]
+    pairs: dict[tuple[float, ...], list[int]] = {}
+    for number, key in enumerate(keys):
+        pairs.setdefault(key, []).append(number)
+    found = list(pairs.values())
+    if len(found) != P.dim or any(len(pair) != 2 for pair in found):
+        return None
+    first, second = (np.array([pair[k] for pair in found]) for k in (0, 1))
+    if (matrix[first] * scale[first] != -matrix[second] * scale[second]).any():
+        return None
+    B = matrix[first] * scale[first]
+    if np.linalg.cond(B) > 1e6:
+        return None
+    return B, -rows.rhs[second] * scale[second, 0], rows.rhs[first] * scale[first, 0]

@@ -1,0 +1,234 @@
+"""The nearest point as a module, inside a layer, and as a last step that only evaluation takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rayhull.maps.graphs import in_transform
+from rayhull.maps.leak import block_of_each, check_leak, damped, leaking
+from rayhull.projection.formulas import formula_of
+from rayhull.projection.operators import NAMES, nearest, packed, register
+from rayhull.projection.project import Projector
+from rayhull.projection.transforms import Transformed
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
+
+VERSION = 3  # of the layout of state_dict
+
+
+class OfSet(nn.Module):
+    """A module that belongs to a set: its state_dict says to which one, and another set's is refused.
+
+    The mark is extra state (``_extra_state``: 2 bytes of version, 32 of fingerprint) and is computed from the set, so
+    that no cast, average or empty allocation of buffers can spoil it.
+    """
+
+    polyhedron: Polyhedron
+
+    def get_extra_state(self) -> Tensor:
+        digest = VERSION.to_bytes(2) + bytes.fromhex(self.polyhedron.fingerprint)
+        return torch.tensor(np.frombuffer(digest, np.uint8), device="cpu")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Nothing to set: ``_load_from_state_dict`` has compared it."""
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        mark = state_dict.get(prefix + "_extra_state")
+        if mark is not None and not mark.is_meta:
+            self._refuse_another(bytes(mark.cpu().to(torch.uint8).tolist()))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _refuse_another(self, mark: bytes) -> None:
+        if int.from_bytes(mark[:2]) > VERSION:
+            raise RuntimeError(
+                f"this state_dict has version {int.from_bytes(mark[:2])}; this rayhull reads up to {VERSION}: upgrade."
+            )
+        if mark[2:].hex() != self.polyhedron.fingerprint:
+            raise RuntimeError(
+                f"this state_dict was saved for another set than {self.polyhedron}: build the module with the set that "
+                "it was trained for."
+            )
+
+
+class Nearest(nn.Module):
+    """The nearest point of a set within a layer, whose own checkpoint names the set already.
+
+    Args:
+        P, solver, weights, infeasible: as for :class:`Projection`.
+
+    Shape: as :class:`Projection`
+    """
+
+    def __init__(
+        self, P: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise"
+    ) -> None:
+        super().__init__()
+        self.projector = Projector(P, solver=solver, weights=weights, infeasible=infeasible)
+        self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
+        self._name = register(self.projector)
+        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
+        self._rows = sum(block.count * block.form.matrix.count for block in blocks)
+
+    @property
+    def polyhedron(self) -> Polyhedron:
+        return self.projector.polyhedron
+
+    def forward(self, x: Tensor, **sides: Any) -> Tensor:
+        has_rows = "A" in sides or "A_eq" in sides or self.projector.is_dense
+        if not has_rows and (torch.compiler.is_compiling() or in_transform()):
+            return self._in_graph(x, sides)
+        return self.projector(x, **sides)[0]
+
+    def _in_graph(self, x: Tensor, sides: dict[str, Any]) -> Tensor:
+        """By formulas where every block has one and the graph is to run elsewhere, else by an operator of ours."""
+        if torch.compiler.is_exporting() and (formula := formula_of(self.projector, sides)) is not None:
+            return formula(x, sides)
+        operator: Any = nearest if torch.compiler.is_compiling() else Transformed.apply
+        P, given = self.polyhedron, (sides.get(name) for name in NAMES)
+        size, projector = (self._rows, P.dim, len(P.shape)), self.projector
+        z: Tensor = operator(x, *given, self._stated, *size, self._name, projector.solver, projector.infeasible)[0]
+        return z
+
+
+class Projection(OfSet):
+    r"""The nearest point of a set, as a layer without parameters.
+
+    .. math:: \arg\min_z \sum_i w_i (z_i - x_i)^2 \quad\text{over the set}
+
+    Identity inside the set; differentiable in x and in the right-hand sides. Every answer carries a KKT residual, and
+    a sample that cannot be certified raises. The set's rows are constants of the module: its state_dict holds the
+    set's fingerprint, so that a checkpoint of another set is refused.
+
+    Args:
+        P: the set.
+        solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"`` or ``"dual"``
+            (batched torch operations).
+        weights: positive weights of the squared distances (event shape), or a positive definite matrix (d, d).
+        infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
+            each other.
+        warm_start: start each call from the active rows of the call before; pays when the same samples come again.
+        leak: in training mode, the share of the gradient that passes to x as if the layer were not there, the less
+            across the set the further x is away from it (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
+            together get one gradient for all of them, and a network may never learn to tell them apart; a leak of 0.1
+            lets it. 0: the derivative alone.
+
+    Shape:
+        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
+        A (\*, m, d), A_eq (\*, m_eq, d).
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> P = rh.simplex(3)
+        >>> nearest = rh.Projection(P)
+        >>> z = nearest(torch.tensor([[2.0, 0.0, 0.0], [0.5, 0.5, 0.3]]))
+        >>> z
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.4000, 0.4000, 0.2000]])
+        >>> bool(P.contains(z).all())
+        True
+    """
+
+    block: Tensor
+
+    def __init__(
+        self,
+        P: Polyhedron,
+        *,
+        solver: str = "auto",
+        weights: Any = None,
+        infeasible: str = "raise",
+        warm_start: bool = False,
+        leak: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.polyhedron, self.leak = P, check_leak(leak)
+        self.register_buffer("block", block_of_each(P) if leak else torch.empty(0).long(), persistent=False)
+        self.nearest = Nearest(P, solver=solver, weights=weights, infeasible=infeasible)
+        self.warm_start = warm_start
+        self._last: list[Tensor] | None = None
+
+    @property
+    def projector(self) -> Projector:
+        return self.nearest.projector
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        b: Any = None,
+        b_eq: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+        A: Any = None,
+        A_eq: Any = None,
+        return_info: bool = False,
+    ) -> Any:
+        """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
+        share = self.leak if self.training else 0.0
+        given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
+        sides = {name: side for name, side in given.items() if side is not None}
+        if not return_info and not self.warm_start:
+            return self._leaking(self.nearest(damped(x, share), **sides), x, share)
+        z, done = self.projector(damped(x, share), guess=self._last if self.warm_start else None, **sides)
+        if self.warm_start:
+            self._last = [solution.multipliers for solution in done.solutions]
+        z = self._leaking(z, x, share)
+        return (z, self.projector.info(done, x)) if return_info else z
+
+    def _leaking(self, z: Tensor, x: Tensor, share: float) -> Tensor:
+        """z, to which x adds nothing but a share of the gradient."""
+        if not share:
+            return z
+        first = z.ndim - len(self.polyhedron.shape)
+        return leaking(z.flatten(first), x.expand_as(z).flatten(first), share, block=self.block).reshape(z.shape)
+
+    def extra_repr(self) -> str:
+        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
+        solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or "dual Newton"
+        leak = f", leak={self.leak}" if self.leak else ""
+        return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers}){leak}"
+
+
+class ProjectedInEval(nn.Module):
+    """A model whose outputs are projected in evaluation and left alone in training: the paper's baseline.
+
+    Args:
+        model: any module with outputs of the set's event shape.
+        P: the set.
+        solver, weights, infeasible: as for :class:`rayhull.Projection`.
+
+    Shape:
+        whatever ``model`` takes → (\\*, event shape).
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> P = rh.monotone(5)
+        >>> model = rh.ProjectedInEval(torch.nn.Linear(3, 5), P)
+        >>> x = torch.randn(8, 3)
+        >>> torch.equal(model.train()(x), model.model(x))
+        True
+        >>> bool(P.contains(model.eval()(x)).all())
+        True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        P: Polyhedron,
+        *,
+        solver: str = "auto",
+        weights: Any = None,
+        infeasible: str = "raise",
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.projection = Projection(P, solver=solver, weights=weights, infeasible=infeasible)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        out: Tensor = self.model(*args, **kwargs)
+        return out if self.training else self.projection(out)
