@@ -121,7 +121,7 @@ def _compiled(y: Tensor, factor: Factor, low: Tensor, high: Tensor, steps: int) 
     if torch.is_grad_enabled() and (y.requires_grad or low.requires_grad or high.requires_grad):
         x: Tensor = Splitting.apply(flat, low, high, factor, steps)  # type: ignore[no-untyped-call]
     else:
-        x = operators.splitting(flat, factor, low.double(), high.double(), steps, RELAXATION, keep=False)[0]
+        x = operators.splitting(flat, *factor, low.double(), high.double(), steps, RELAXATION, keep=False)[0]
     return x.reshape(shape)
 
 
@@ -130,7 +130,7 @@ class Splitting(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, low: Tensor, high: Tensor, factor: Factor, steps: int) -> Tensor:
-        x, states = operators.splitting(y, factor, low.double(), high.double(), steps, RELAXATION, keep=True)
+        x, states = operators.splitting(y, *factor, low.double(), high.double(), steps, RELAXATION, keep=True)
         ctx.save_for_backward(y, low, high, states)
         ctx.factor, ctx.steps = factor, steps
         return x
@@ -144,6 +144,6 @@ class Splitting(torch.autograd.Function):
             wanted = [v for v in (y, low, high) if v.requires_grad]
             found = iter(torch.autograd.grad(x, wanted, g, create_graph=True, allow_unused=True))
             return *(next(found) if v.requires_grad else None for v in (y, low, high)), None, None
-        gy, *bounds = operators.splitting_backward(g.to(y.dtype), states, ctx.factor, ctx.steps, RELAXATION)
+        gy, *bounds = operators.splitting_backward(g.to(y.dtype), states, *ctx.factor, ctx.steps, RELAXATION)
         sides = (b.sum_to_size(v.shape).to(v.dtype) for b, v in zip(bounds, (low, high), strict=True))
         return gy, *sides, None, None

@@ -135,7 +135,7 @@ class MapInto(Constants, OfSet):
     @property
     def strict(self) -> bool:
         """Whether what comes out is inside in rational arithmetic."""
-        return self._modules["finishes"] is not None
+        return self._modules.get("finishes") is not None
 
     @strict.setter
     def strict(self, on: bool) -> None:
@@ -193,7 +193,7 @@ class MapInto(Constants, OfSet):
         """
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        finishes: Any = self._modules["finishes"]
+        finishes: Any = self._modules.get("finishes")
         if finishes is not None:
             finishes.check(c.dtype)
             c = _cut(c, origin)

@@ -180,7 +180,7 @@ class Steps(Seen):
         self.constant("lower", P.lower_bounds)
         self.constant("upper", P.upper_bounds)
         self.steps = steps if self.shrinks else 0
-        if self.steps:
+        if steps:
             self._take_rows(P, frame)
 
     def _take_rows(self, P: Polyhedron, frame: Frame) -> None:
