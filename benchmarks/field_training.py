@@ -77,8 +77,8 @@ NO_PULL = "rayhull, no pull"  # another method only where the recipe has one
 METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
     "rayhull": ours(strict=True),
     NO_PULL: ours(strict=True, pulled=False),
-    "rayhull, 10 dual steps": ours(strict=True, approach=10),
-    "rayhull, nearest point": ours(method="projection"),
+    "rayhull, 10 dual steps": ours(strict=True, steps=10),
+    "rayhull, nearest point": ours(method="nearest"),
     **{name: (lambda kind: lambda features, p: kind(features, p.P))(kind) for name, kind in PEERS.items()},
     "Pi-net": lambda features, p: PiNet(features, p.P, *PINET_SETTINGS.get(p.name, ())),
 }

@@ -94,7 +94,7 @@ def kept_near(problem: Problem, weight: float = 0.01) -> Head:
     assert layer is not None
 
     def distance(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
-        return weight * (layer.map.point_of(c).flatten(1) - y.detach()).square().sum(-1)
+        return weight * (layer.map.unconstrained(c).flatten(1) - y.detach()).square().sum(-1)
 
     return replace(head, penalty=distance)
 
@@ -273,8 +273,8 @@ def pinet(problem: Problem, steps: int = 50, sigma: float = 1.0, relaxed: float 
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
     "shrink": ours(method="shrink", leak=0.0),
-    "approach": ours(method="approach", leak=0.0),
-    "projection": ours(method="projection", leak=0.0),
+    "approach": ours(method="steps", leak=0.0),
+    "projection": ours(method="nearest", leak=0.0),
     "projection, kept near": kept_near,
     "projection, leak": leaking,
     "free, then project": after_training,

@@ -32,7 +32,7 @@ def coarse(fine: torch.Tensor) -> torch.Tensor:
 # %%
 # The tile means come with the sample: they are the right-hand sides of the equalities.
 P = rh.conserves((size, size), (tile, tile), 1) & rh.box(0, 1e3)
-head = rh.Constrained(128, P, method="projection")
+head = rh.Constrained(128, P, method="nearest")
 body = torch.nn.Sequential(torch.nn.Linear(16, 128), torch.nn.ReLU(), torch.nn.Linear(128, 128), torch.nn.ReLU())
 optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], 2e-3)
 rain = fields(1500)

@@ -41,7 +41,7 @@ before = model(new).detach()
 
 # %%
 P = rh.monotone(15) & rh.box(0, 1.2)
-rh.constrain(model, "head", P, method="projection")
+rh.constrain(model, "head", P, method="nearest")
 print(
     "kept where it was inside:", torch.allclose(model(new)[P.contains(before)], before[P.contains(before)], atol=1e-4)
 )

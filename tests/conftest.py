@@ -54,10 +54,8 @@ def never_in_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["compiled", "tensor operations"])
-def either_tail(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The layer's tail as it runs by default, and as the tensor operations that define it."""
+def either_form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer's kernels as they run by default, and the tensor operations that define them."""
     if request.param == "tensor operations":
-        monkeypatch.setattr("rayhull.nn.tail.serving", lambda *_: None)
-        monkeypatch.setattr("rayhull.nn.sample_tail.points", lambda *_: None)
-        for module in ("map_into", "projection"):
-            monkeypatch.setattr(f"rayhull.nn.{module}.leaks_in_one_call", lambda *_: False)
+        for module in ("maps.steps", "nn.strict"):
+            monkeypatch.setattr(f"rayhull.{module}.is_plain", lambda *_: False)

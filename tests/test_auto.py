@@ -99,7 +99,7 @@ def test_every_way_is_strict_in_onnx_runtime_and_compiles(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ZOO)
-@pytest.mark.parametrize("method", ["auto", "shrink", "approach", "projection"])
+@pytest.mark.parametrize("method", ["auto", "shrink", "steps", "nearest"])
 def test_outputs_start_around_the_base_point_at_the_scale_of_the_set(name: str, method: str) -> None:
     P = ZOO[name]()
     layer = rh.Constrained(64, P, method=method)
@@ -123,7 +123,7 @@ def test_points_of_the_set_leave_nearest_points_and_other_maps_an_error() -> Non
     assert bool(P.contains(trial.points, atol=1e-9).all())
     active = (trial.points < 1e-9) | (trial.points > 0.1 - 1e-9)
     assert 0.2 < float(active.double().mean()) < 0.99  # faces, not only the inside
-    options = Options(approach=40, factory=WIDE)
+    options = Options(steps=40, factory=WIDE)
     assert trial.amplification(lambda u: rh.project(P, u)) == pytest.approx(1.0)
     assert trial.amplification(lambda u: mapped(P, approach(P, options), u)) < GOOD
     assert trial.amplification(lambda u: mapped(P, shrink(P, options), u)) > 2
@@ -133,7 +133,7 @@ def test_reach_is_what_a_way_gets_of_objectives_whose_optima_are_vertices() -> N
     P = portfolio()
     place = choice.Place.of(P, Options())
     trial = Trial.of(P, place.view.base, place.matrix)
-    few, many = (partial(mapped, P, approach(P, Options(approach=k, factory=WIDE))) for k in (10, 40))
+    few, many = (partial(mapped, P, approach(P, Options(steps=k, factory=WIDE))) for k in (10, 40))
     assert trial.reach(lambda u: rh.project(P, u)) > 1  # at twice the distance it gets more
     assert trial.reach(partial(mapped, P, shrink(P, Options(factory=WIDE)))) < 0.4
     assert trial.judge(few).near
@@ -158,15 +158,15 @@ def test_coefficients_of_nearest_points_are_in_units_of_each_coordinate() -> Non
     A = np.array([[1.0, 1, 1], [1, -1, 0]])
     layers = [
         rh.MapInto(
-            rh.Polyhedron(A / s, 1, lower=-s, upper=s), method="projection", base=np.zeros(3), dtype=torch.float64
+            rh.Polyhedron(A / s, 1, lower=-s, upper=s), method="nearest", base=np.zeros(3), dtype=torch.float64
         )
         for s in (np.ones(3), units)
     ]
     c = torch.randn(64, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    same, scaled = (into.point_of(c) for into in layers)
+    same, scaled = (into.unconstrained(c) for into in layers)
     torch.testing.assert_close(scaled / torch.as_tensor(units), same, rtol=1e-6, atol=1e-6)
     eye = torch.eye(3, dtype=torch.float64)
-    moved = layers[0].point_of(eye) - layers[0].point_of(0 * eye)
+    moved = layers[0].unconstrained(eye) - layers[0].unconstrained(0 * eye)
     assert bool((moved[eye == 0] == 0).all())  # a coefficient moves its own coordinate
 
 
@@ -226,7 +226,7 @@ def test_a_set_too_large_to_compare_ways_on_is_warned_of_with_what_the_others_co
 ) -> None:
     monkeypatch.setattr(choice, "ENTRIES", 0)
     P = portfolio()
-    with pytest.warns(UserWarning, match=rf"approach=20 dual steps \({costs.dual_steps(P, 20):.2g} µs\)"):
+    with pytest.warns(UserWarning, match=rf"steps=20 dual steps \({costs.dual_steps(P, 20):.2g} µs\)"):
         into = rh.MapInto(P)
     assert "too many rows to compare ways on" in into.describe()
 
@@ -237,20 +237,20 @@ def curve_in_a_box() -> rh.Polyhedron:
 
 def test_dual_steps_that_do_badly_are_warned_of_with_their_figures() -> None:
     with pytest.warns(UserWarning, match="10 dual steps leaves 13 times the nearest .* 85%") as caught:
-        into = rh.MapInto(curve_in_a_box(), approach=10)
+        into = rh.MapInto(curve_in_a_box(), steps=10)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert "error over the nearest point's, way left: 12.95, 85%" in into.describe()
     rh.MapInto(curve_in_a_box())  # what the warning advises; warnings raise
-    assert "1.00, 4%" in rh.MapInto(portfolio(), approach=10).describe()  # does well, without a warning
+    assert "1.00, 4%" in rh.MapInto(portfolio(), steps=10).describe()  # does well, without a warning
 
 
 def test_sides_of_the_sample_that_are_followed_badly_are_warned_of() -> None:
     P, varies = curve_in_a_box(), {"upper": (1.0, 2.0)}
-    with pytest.warns(UserWarning, match=r"40 dual steps leaves 1.8 times .* 66% of the way .* \(approach=80\)"):
+    with pytest.warns(UserWarning, match=r"40 dual steps leaves 1.8 times .* 66% of the way .* \(steps=80\)"):
         into = rh.MapInto(P, varies=varies)
     assert "way left: 1.80, 66%" in into.describe()
-    nearest = rh.MapInto(P, method="projection", varies=varies)
+    nearest = rh.MapInto(P, method="nearest", varies=varies)
     upper = torch.linspace(1, 2, 8)[:, None].expand(8, 30)
     assert bool(P.contains(nearest(10 * torch.randn(8, 30), upper=upper), upper=upper).all())
     total = rh.Polyhedron(np.eye(5)[:2], 0.7, A_eq=np.ones((1, 5)), b_eq=[1.0], lower=0)
@@ -280,7 +280,7 @@ def test_a_diagonal_serves_where_it_is_round_and_only_there() -> None:
 @pytest.mark.parametrize("steps", [0, 3, 20])
 def test_the_user_chooses_the_number_of_dual_steps(steps: int) -> None:
     P = portfolio()
-    layer = rh.Constrained(8, P, approach=steps)
+    layer = rh.Constrained(8, P, steps=steps)
     assert layer.map.blocks()[0].approach[0].steps == steps
     assert bool(P.contains(layer(10 * torch.randn(64, 8))).all())
     layer.strict = True
@@ -291,11 +291,11 @@ def test_the_user_chooses_the_number_of_dual_steps(steps: int) -> None:
 
 def test_more_dual_steps_come_nearer() -> None:
     P = portfolio()
-    nearest = rh.MapInto(P, method="projection", dtype=torch.float64)
+    nearest = rh.MapInto(P, method="nearest", dtype=torch.float64)
     u = 0.02 + 0.1 * torch.randn(64, 50, dtype=torch.float64)
     apart = []
     for steps in (0, 5, 20):
-        into = rh.MapInto(P, approach=steps, dtype=torch.float64)
+        into = rh.MapInto(P, steps=steps, dtype=torch.float64)
         apart.append(float((into(into.coefficients_of(u)) - nearest(nearest.coefficients_of(u))).square().mean()))
     assert apart[2] < 0.5 * apart[1] < 0.25 * apart[0]
 

@@ -111,7 +111,7 @@ def test_a_share_of_the_training_loss_judges_the_free_point():
     features, target, fit = torch.randn(64, 784), torch.zeros(64, *P.shape), torch.nn.functional.mse_loss
     x = method.train()(features)
     assert P.contains(x).all()
-    u = method.layer.free(features)
+    u = method.layer.unconstrained(features)
     expected = 0.75 * fit(x, target) + 0.25 * fit(u, target)
     assert fit(u, target) > 2 * fit(x, target)
     torch.testing.assert_close(method.training_loss(x, target, fit), expected)

@@ -79,11 +79,11 @@ def test_penalties_grow_with_what_is_broken():
 @pytest.mark.parametrize(("pull", "end"), [(0.0, 1.0), (0.1, 0.0)])
 def test_a_pull_leads_back_from_a_row_that_holds_every_sample(pull: float, end: float):
     """All free points start beyond x <= 1, the aim is x = 0: the nearest point has no gradient across its row."""
-    layer = Ours(1, rh.Polyhedron([[1.0]], [1.0]), method="projection", leak=0.0, dtype=torch.float64)
+    layer = Ours(1, rh.Polyhedron([[1.0]], [1.0]), method="nearest", leak=0.0, dtype=torch.float64)
     layer.pull = pull
     h = torch.ones(8, 1, dtype=torch.float64)
     with torch.no_grad():
-        layer.linear.bias += 3.0 - layer.free(h)[0]
+        layer.linear.bias += 3.0 - layer.unconstrained(h)[0]
     optimizer = torch.optim.Adam(layer.parameters(), 0.05)
     for _ in range(400):
         optimizer.zero_grad()

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 
 import rayhull as rh
-from rayhull.nn.generators import unit_start
+from rayhull.nn.recognise import unit_start
 from rayhull.testing import assert_feasible
 from tests.zoo import ZOO
 
@@ -62,7 +62,7 @@ def test_rays_are_inside_too_and_a_set_without_an_apex_is_told_what_can_serve_it
 def test_a_free_point_has_the_dtype_and_shape_of_a_point_of_the_set(strict: bool) -> None:
     P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
     layer, h = rh.Constrained(3, P, strict=strict), 10 * torch.randn(5, 3)
-    free = layer.free(h)
+    free = layer.unconstrained(h)
     assert (free.dtype, free.shape) == (torch.float32, (5, 8, 8))
     assert not P.contains(free).all()
     assert layer.map.coefficients_of(free).dtype == torch.float32
@@ -71,7 +71,7 @@ def test_a_free_point_has_the_dtype_and_shape_of_a_point_of_the_set(strict: bool
 @pytest.mark.parametrize("name", ["monotone", "simplex", "concave in a box", "equalities and bounds", "random cone"])
 def test_projection_is_a_way_in(name: str) -> None:
     P = ZOO[name]()
-    layer = rh.Constrained(6, P, method="projection")
+    layer = rh.Constrained(6, P, method="nearest")
     x = layer(torch.randn(16, 6))
     assert bool(P.contains(x, atol=1e-5).all())
     assert "projection" in layer.describe()
@@ -100,9 +100,9 @@ def test_every_point_can_be_reached(name: str, method: str) -> None:
     P = ZOO[name]()
     target = torch.as_tensor(P.sample(8, seed=1))
     into = rh.MapInto(P, method=method, dtype=torch.float64)
-    if into.identity_inside:
+    if into.keeps_inside:
         assert torch.allclose(into(into.coefficients_of(target)), target, atol=1e-9)
-        assert torch.allclose(into.point_of(into.coefficients_of(-target)), -target, atol=1e-9)
+        assert torch.allclose(into.unconstrained(into.coefficients_of(-target)), -target, atol=1e-9)
         return
     c = torch.zeros(8, into.coefficients, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS([c], max_iter=100, line_search_fn="strong_wolfe", tolerance_change=1e-14)
@@ -208,7 +208,7 @@ def test_blocks_may_stand_anywhere(method: str) -> None:
         x = module(3 * torch.randn(200, 3)).detach()
         assert bool(P.contains(x, atol=1e-5).all())
         assert bool((x.std(0) > 0.05).all())
-    if layer.map.identity_inside:
+    if layer.map.keeps_inside:
         inside = torch.as_tensor(P.sample(20, seed=0), dtype=torch.float32)
         assert torch.allclose(layer.map(layer.map.coefficients_of(inside)), inside, atol=1e-5)
 
@@ -293,7 +293,7 @@ def test_the_folded_layer_is_the_same_function(name: str) -> None:
 def test_a_set_on_which_ways_are_not_compared_is_warned_about() -> None:
     n = 1500
     P = rh.Polyhedron(scipy.sparse.diags_array([np.ones(n), -0.7 * np.ones(n - 1)], offsets=[0, 1], format="csr"), 1)
-    with pytest.warns(UserWarning, match='method="projection" .*, which learns well') as caught:
+    with pytest.warns(UserWarning, match='method="nearest" .*, which learns well') as caught:
         rh.Constrained(4, P & rh.box(-1, 1))
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

@@ -114,7 +114,7 @@ def test_bounds_that_were_never_stated_are_added_by_the_call() -> None:
 def test_the_nearest_point_of_nan_is_nan_and_other_samples_are_left_alone() -> None:
     P = rh.Polyhedron(np.random.default_rng(0).standard_normal((8, 5)), 1.0, lower=-1, upper=1)
     for strict in (False, True):
-        layer, h = rh.Constrained(3, P, method="projection", strict=strict), torch.randn(6, 3)
+        layer, h = rh.Constrained(3, P, method="nearest", strict=strict), torch.randn(6, 3)
         h[2, 1] = torch.nan
         x = layer(h)
         assert x.isnan().any(-1).tolist() == [False, False, True, False, False, False]
@@ -123,7 +123,7 @@ def test_the_nearest_point_of_nan_is_nan_and_other_samples_are_left_alone() -> N
 
 def test_the_nearest_point_of_any_finite_input_is_inside() -> None:
     P = rh.Polyhedron(np.random.default_rng(0).standard_normal((8, 5)), 1.0, lower=-1, upper=1)
-    layer = rh.Constrained(3, P, method="projection", strict=True)
+    layer = rh.Constrained(3, P, method="nearest", strict=True)
     for scale in (1e3, 1e8, 1e12, 1e30, 1e38):
         x = layer((torch.randn(50, 3, dtype=torch.float64) * scale).clamp(-3e38, 3e38).float())
         assert bool(P.contains_exactly(x).all())
@@ -132,7 +132,7 @@ def test_the_nearest_point_of_any_finite_input_is_inside() -> None:
 def test_the_nearest_point_follows_every_side_of_the_sample() -> None:
     P = rh.Polyhedron([[1, 1, 0]], 2, A_eq=[[1, 1, 1]], b_eq=1, lower=0)
     demand, h = torch.rand(16, 1) + 0.5, torch.randn(16, 2)
-    x = rh.Constrained(2, P, method="projection")(h, b_eq=demand)
+    x = rh.Constrained(2, P, method="nearest")(h, b_eq=demand)
     assert torch.allclose(x.sum(-1, keepdim=True), demand, atol=1e-6)
     y = rh.Constrained(2, P, method="shrink")(h, b_eq=demand)
     assert torch.allclose(y.sum(-1, keepdim=True), demand, atol=1e-6)

@@ -334,21 +334,21 @@ def test_a_free_point_is_what_comes_out_wherever_it_lies_in_the_samples_own_set(
     P = dispatch()
     layer = rh.Constrained(4, P, dtype=torch.float64, **options)
     h, demand = torch.randn(200, 4, dtype=torch.float64), torch.linspace(1, 6, 200, dtype=torch.float64)[:, None]
-    free, x = layer.free(h, b_eq=demand), layer(h, b_eq=demand)
+    free, x = layer.unconstrained(h, b_eq=demand), layer(h, b_eq=demand)
     inside = P.contains(free, b_eq=demand, atol=1e-9)
     assert torch.allclose(free[inside], x[inside], atol=1e-9)
     assert not torch.allclose(free[~inside], x[~inside], atol=1e-3)
     if "method" not in options:  # directions from base points of the sample
         assert 20 < int(inside.sum()) < 180
         assert torch.allclose(free.sum(-1, keepdim=True), demand)
-    assert layer.free(h.reshape(2, 100, 4), b_eq=demand.reshape(2, 100, 1)).shape == (2, 100, 3)
+    assert layer.unconstrained(h.reshape(2, 100, 4), b_eq=demand.reshape(2, 100, 1)).shape == (2, 100, 3)
 
 
 def test_a_free_start_sees_the_sides_of_the_sample() -> None:
     layer = ruled(torch.float64).train()
     given, h = {"b_eq": torch.tensor([[2.0], [5.0]]).double()}, 50 * torch.randn(2, 4).double()
     rh.FreeStart(layer, steps=2)
-    assert torch.allclose(layer(h, **given), layer.free(h, **given))
+    assert torch.allclose(layer(h, **given), layer.unconstrained(h, **given))
     assert torch.allclose(layer(h, **given).sum(-1, keepdim=True), given["b_eq"])
     assert not bool(layer.polyhedron.contains(layer(h, **given), **given).all())
     assert bool(layer.polyhedron.contains(layer.eval()(h, **given), **given).all())

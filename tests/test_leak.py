@@ -188,8 +188,8 @@ def layers(name: str, **options: float) -> tuple[rh.Constrained, rh.Constrained]
 
 
 @pytest.mark.parametrize("name", WAYS)
-@pytest.mark.usefixtures("either_tail")
-def test_a_layer_that_is_the_identity_inside_leaks_a_tenth(name):
+@pytest.mark.usefixtures("either_form")
+def test_a_layer_that_is_the_keeps_inside_leaks_a_tenth(name):
     leaky, exact = layers(name)
     h = 3 * draw(64, 3, seed=4).double()
     assert leaky.leak == 0.1
@@ -220,7 +220,7 @@ def test_inside_the_set_the_gradient_is_the_derivative():
 
 
 def test_a_strict_layer_leaks_and_stays_inside():
-    layer = rh.Constrained(3, POLYTOPE, method="approach", strict=True)
+    layer = rh.Constrained(3, POLYTOPE, method="steps", strict=True)
     x = layer(1e3 * draw(64, 3).requires_grad_())
     assert bool(POLYTOPE.contains_exactly(x).all())
     x.sum().backward()
@@ -255,9 +255,9 @@ def test_a_compiled_layer_leaks_as_an_eager_one():
     torch.testing.assert_close(grads(compiled, h, g), grads(leaky, h, g))
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("way", ["shrink", "steps", "nearest"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_the_gradient_inside_is_the_derivative_whatever_rounding_moves(way, dtype):
     leaky, exact = (layer.to(dtype) for layer in layers(way))
     h, g = 0.05 * draw(64, 3).to(dtype), draw(64, 3, seed=1).to(dtype)
@@ -288,7 +288,7 @@ def test_a_way_without_a_free_point_takes_no_leak():
     assert rh.Constrained(2, P).leak == 0.0
     with pytest.raises(ValueError, match="have a free point to leak to.*method='projection'"):
         rh.Constrained(2, P, leak=0.1)
-    assert rh.Constrained(2, P, method="projection", leak=0.1).leak == 0.1
+    assert rh.Constrained(2, P, method="nearest", leak=0.1).leak == 0.1
 
 
 def test_a_long_chain_goes_to_its_nearest_point_and_keeps_what_is_inside():

@@ -67,7 +67,7 @@ def test_a_simplicial_cone_keeps_what_is_inside() -> None:
     assert torch.allclose(x @ A.mT, -(u @ A.mT).abs(), atol=1e-6)
 
 
-def test_shrinking_is_the_identity_inside_and_ends_on_the_boundary() -> None:
+def test_shrinking_is_the_keeps_inside_and_ends_on_the_boundary() -> None:
     y = torch.tensor([[0.3, -0.2], [3.0, -2.0], [0.0, 0.0]])
     x = shrink(y, y.abs().amax(-1))
     assert torch.equal(x[0], y[0])

@@ -186,7 +186,7 @@ def test_grid_orders_are_kept_exactly_at_every_scale() -> None:
         assert bool(x.isfinite().all())
 
 
-def test_an_order_is_the_identity_inside_and_never_spreads_a_difference() -> None:
+def test_an_order_is_the_keeps_inside_and_never_spreads_a_difference() -> None:
     u, v = torch.randn(2, 40, 7, dtype=torch.float64)
     inside = u.sort(-1).values
     assert torch.equal(into_grid_order(inside, 1), inside)

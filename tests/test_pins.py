@@ -169,7 +169,7 @@ def test_an_order_is_met_halfway():
 TILES = rh.checkerboard((4, 4), tiles=(2, 2))
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("which", ["both", "lower", "upper"])
 def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric(which, monkeypatch):
     monkeypatch.setattr(rh.MapInto, "followed", None)  # what comes to the rescue of a wrong bound would hide it
@@ -189,7 +189,7 @@ def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric
     assert bool((x < low + 1e-4).any())
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_the_shrink_takes_the_right_hand_sides_of_the_sample(monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(rh.MapInto, "followed", None)
@@ -201,7 +201,7 @@ def test_the_shrink_takes_the_right_hand_sides_of_the_sample(monkeypatch):
     assert bool((slack.amin(-1) < 1e-4).any())
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("strict", [False, True])
 def test_bounds_beside_rows_and_equalities_hold_by_shrinking(strict):
     P = rh.Polyhedron([[1, -1, 0]], [0.5], A_eq=[[1, 1, 1]], b_eq=[1], lower=0, upper=0.75)
@@ -209,7 +209,7 @@ def test_bounds_beside_rows_and_equalities_hold_by_shrinking(strict):
     assert P.contains(x).all()
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_ends_of_an_interval_that_no_float_meets_are_rounded_inwards():
     P = rh.Polyhedron(lower=np.array([F(1, 3)], object), upper=np.array([F(11, 10)], object))
     assert F(float(np.float32(1.1))) > F(11, 10)
@@ -218,7 +218,7 @@ def test_ends_of_an_interval_that_no_float_meets_are_rounded_inwards():
     assert float(x.max()) == float(np.nextafter(np.float32(1.1), np.float32(0)))
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_a_row_that_no_coefficient_moves_is_judged_by_the_sample():
     P = rh.Polyhedron([[1, 1]], [5], A_eq=[[1, 1]], b_eq=[1], lower=0)  # the row is the equality's own
     layer = rh.Constrained(3, P, varies={"b_eq": (1.0, 2.0)})
@@ -228,7 +228,7 @@ def test_a_row_that_no_coefficient_moves_is_judged_by_the_sample():
         layer(h, b_eq=torch.tensor([[1.0], [7.0]]))
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("which", ["lower", "upper"])
 def test_one_bound_of_the_sample_is_enough_for_the_clipped_shift(which):
     layer = rh.Constrained(3, TILES & rh.box(-0.9, 0.2))
@@ -247,7 +247,7 @@ SCATTERED = rh.Polyhedron(  # blocks {0, 5}, {1, 2, 6}, {3, 4}: no reshape puts 
 )
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("strict", [False, True])
 def test_blocks_that_are_no_grid_come_out_in_their_places(strict):
     torch.manual_seed(0)
@@ -259,7 +259,7 @@ def test_blocks_that_are_no_grid_come_out_in_their_places(strict):
     assert float(x[:, 6].max()) > 2.5  # the last coordinate has the widest bounds
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_rows_of_several_lengths_keep_their_right_hand_sides():
     """Short rows are gathered and long ones multiplied: each must meet its own slack."""
     torch.manual_seed(0)
@@ -275,7 +275,7 @@ def test_rows_of_several_lengths_keep_their_right_hand_sides():
     assert bool((x @ torch.as_tensor(P.A).double().T <= b.double() + 1e-3).all())
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 def test_a_sample_without_slack_at_the_base_point_takes_another():
     """From 0, a corner of [-1, 0]², three directions of four would lead nowhere."""
     torch.manual_seed(0)
@@ -288,7 +288,7 @@ def test_a_sample_without_slack_at_the_base_point_takes_another():
         layer(torch.randn(4, 3), upper=-2 * torch.ones(4, 2))
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_checkpoint_in_a_shorter_dtype_leaves_the_geometry_alone(dtype, strict):

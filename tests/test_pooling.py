@@ -11,7 +11,7 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.core import operators
-from rayhull.maps.pooling import means, pooled
+from rayhull.maps.order import means, pooled
 from rayhull.nn.export import to_onnx
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -220,7 +220,7 @@ def test_ties_are_pooled_in_the_tail_where_something_moved_and_only_there() -> N
         expected[pool] = 3.0
         for run in (layer, layer.in_tensor_operations):
             c = (u - g).requires_grad_()
-            assert torch.equal(layer.point_of(c.detach()), u)
+            assert torch.equal(layer.unconstrained(c.detach()), u)
             assert torch.equal(torch.autograd.grad(run(c), c, g)[0], expected)
 
 

@@ -74,7 +74,7 @@ def test_an_exported_program_runs_in_another_process(tmp_path: Path) -> None:
     torch.export.save(program, tmp_path / "program.pt2")
     torch.save((x, module(x)), tmp_path / "points.pt")
     code = (
-        "import sys, torch, rayhull.nn.projection\n"
+        "import sys, torch, rayhull.projection.module\n"
         "x, z = torch.load(sys.argv[2])\n"
         "run = torch.export.load(sys.argv[1]).module()\n"
         "assert torch.equal(run(x), z) and run(x[:2]).shape == (2, 5)\n"

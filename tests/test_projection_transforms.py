@@ -95,7 +95,7 @@ def test_sides_of_each_call(side: str, shared: bool) -> None:
 def test_every_set_gives_each_sample_its_gradient(name: str) -> None:
     torch.manual_seed(0)
     P = ZOO[name]()
-    layer = rh.Constrained(6, P, method="projection", dtype=torch.float64)
+    layer = rh.Constrained(6, P, method="nearest", dtype=torch.float64)
     h, w = (torch.randn(5, *shape, dtype=torch.float64) for shape in ((6,), P.shape))
     assert torch.equal(vmap(layer)(h), layer(h))
     found = vmap(grad(lambda sample, weight: (layer(sample) * weight).sum()))(h, w)
@@ -108,7 +108,7 @@ def test_every_set_gives_each_sample_its_gradient(name: str) -> None:
 def test_every_set_has_the_same_gradient_in_a_compiled_program(name: str) -> None:
     torch.manual_seed(0)
     P = ZOO[name]()
-    layer = rh.Constrained(6, P, method="projection", dtype=torch.float64)
+    layer = rh.Constrained(6, P, method="nearest", dtype=torch.float64)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     h, w = (torch.randn(5, *shape, dtype=torch.float64) for shape in ((6,), P.shape))
     own, found = (torch.autograd.grad((run(v) * w).sum(), v)[0] for run in (layer, compiled) for v in [leaf(h)])
@@ -118,7 +118,7 @@ def test_every_set_has_the_same_gradient_in_a_compiled_program(name: str) -> Non
 @pytest.mark.parametrize("strict", [False, True])
 def test_gradients_of_each_sample_through_a_layer(strict: bool) -> None:
     torch.manual_seed(0)
-    layer = rh.Constrained(4, SETS["rows and bounds"], method="projection", strict=strict, dtype=torch.float64)
+    layer = rh.Constrained(4, SETS["rows and bounds"], method="nearest", strict=strict, dtype=torch.float64)
     h, parameters = torch.randn(6, 4, dtype=torch.float64), dict(layer.named_parameters())
 
     def loss(p: Any, sample: Tensor) -> Tensor:

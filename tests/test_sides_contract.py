@@ -119,21 +119,21 @@ def some(sides: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
     return {name: value[which] for name, value in sides.items()}
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("way", ["shrink", "steps", "nearest"])
 def test_one_empty_sample_spoils_no_other(way: str) -> None:
     x, sides = mixed(way, "nan")
     assert bool(CORNER.contains(x[SOLID], **some(sides, SOLID)).all())
     assert x[~FEASIBLE].isnan().all()
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("way", ["shrink", "steps", "nearest"])
 def test_flat_samples_go_to_the_nearest_point_and_empty_ones_to_the_least_violation(way: str) -> None:
     x, sides = mixed(way, "least")
     assert bool(CORNER.contains(x[FEASIBLE], **some(sides, FEASIBLE)).all())
     assert float(CORNER.violation(x[~FEASIBLE], **some(sides, ~FEASIBLE))) == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("way", ["shrink", "steps", "nearest"])
 def test_an_empty_sample_is_refused_unless_asked_otherwise(way: str) -> None:
     with pytest.raises(rh.EmptySetError, match="samples? .*1"):
         mixed(way, "raise")
@@ -260,7 +260,7 @@ def test_rows_of_the_sample_are_inputs_of_a_compiled_program(strict: bool) -> No
     assert torch.allclose(compiled(h, A=A, b=b), layer(h, A=A, b=b), atol=1e-12)
 
 
-@pytest.mark.parametrize("way", ["shrink", "approach", "projection"])
+@pytest.mark.parametrize("way", ["shrink", "steps", "nearest"])
 @pytest.mark.parametrize("side", ["b", "upper"])
 def test_vmap_takes_the_sides_of_each_sample(way: str, side: str) -> None:
     torch.manual_seed(0)

@@ -34,7 +34,7 @@ def features(dtype: torch.dtype, scale: float, samples: int = 12, n: int = 5) ->
     return values.clamp(-largest, largest).to(dtype)
 
 
-@pytest.mark.usefixtures("either_tail")
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("name", [n for n in ZOO if n != EXCEPT])
 def test_every_inequality_holds_exactly(name: str) -> None:
     torch.manual_seed(0)

@@ -60,8 +60,8 @@ class Constrained(Method):
         if not self.training:
             return self.strict(features)
         if self.free:
-            return self.layer.free(features)
-        self.u = self.layer.free(features) if self.free_loss else None
+            return self.layer.unconstrained(features)
+        self.u = self.layer.unconstrained(features) if self.free_loss else None
         return self.layer(features)
 
     def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:

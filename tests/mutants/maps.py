@@ -7,7 +7,7 @@ MUTANTS = [
         "maps/shrink.py",
         "return gauge.clamp_min(1.0).reciprocal()",
         "return gauge.clamp_min(1.01).reciprocal()",
-        ("test_maps.py::test_shrinking_is_the_identity_inside_and_ends_on_the_boundary",),
+        ("test_maps.py::test_shrinking_is_the_keeps_inside_and_ends_on_the_boundary",),
         "points inside are shrunk too",
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = [
         "        below = running_max(below, axis)",
         (
             "test_maps_steps.py::test_grid_orders_are_kept_exactly_at_every_scale",
-            "test_maps_steps.py::test_an_order_is_the_identity_inside_and_never_spreads_a_difference",
+            "test_maps_steps.py::test_an_order_is_the_keeps_inside_and_never_spreads_a_difference",
         ),
         "the minorant runs the wrong way",
     ),
@@ -101,7 +101,7 @@ MUTANTS = [
         "    return 0.5 * above + 0.5 * below",
         "    return 0.4 * above + 0.6 * below",
         (
-            "test_maps_steps.py::test_an_order_is_the_identity_inside_and_never_spreads_a_difference",
+            "test_maps_steps.py::test_an_order_is_the_keeps_inside_and_never_spreads_a_difference",
             "test_maps_steps.py::test_a_grid_as_pairs_gives_what_the_axes_give",
             "test_pins.py::test_an_order_is_met_halfway",
         ),
@@ -206,7 +206,7 @@ MUTANTS = [
         "along.clamp_max(0)",
         "along.clamp_min(0)",
         (
-            "test_leak.py::test_a_layer_that_is_the_identity_inside_leaks_a_tenth",
+            "test_leak.py::test_a_layer_that_is_the_keeps_inside_leaks_a_tenth",
             "test_leak.py::test_an_objective_drives_no_free_point_away",
         ),
         "a leak drives free points away, and not back",

@@ -115,3 +115,25 @@ def _beyond_level(t: Tensor, first: Tensor) -> Tensor:
     count = first.to(t.dtype).flip(-1).cumsum(-1).flip(-1) + (~first).to(t.dtype).cumsum(-1)
     f = above + below - count * t
     return torch.where(first, -f, f) > 0
+
+
+def running_maximum(u: Tensor) -> Tensor:
+    """max over all that come before on the last axis, and itself.
+
+    In a compiled or exported graph by maxima over windows of 1, 2, 4, ... entries: they fuse, and ONNX has them.
+
+    Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import running_maximum
+        >>> running_maximum(torch.tensor([1.0, 3.0, 2.0]))
+        tensor([1., 3., 3.])
+    """
+    if not torch.compiler.is_compiling():
+        return torch.cummax(u, -1).values
+    width = 1
+    while width < u.shape[-1]:
+        u = torch.cat([u[..., :width], torch.maximum(u[..., width:], u[..., :-width])], -1)
+        width *= 2
+    return u

@@ -157,14 +157,14 @@ class Finishes(nn.Module):
             finish.check(dtype)
 
     @torch.no_grad()
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         if self.whole:
-            found: Tensor = self.kinds[0](x)
+            found: Tensor = self.kinds[0](x, dtype)
             return found
-        x = x if self.intervals is None else self.intervals(x)
+        x = x if self.intervals is None else self.intervals(x, dtype)
         for places, finish in zip(self.places, self.kinds, strict=True):
-            x = places.write(finish(places.read(x)), x)  # type: ignore[operator]
-        return x
+            x = places.write(finish(places.read(x), dtype).to(x.dtype), x)  # type: ignore[operator]
+        return x.to(dtype)
 
 
 def event_order(kinds: Sequence[Array]) -> Array:

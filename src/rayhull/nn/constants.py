@@ -50,7 +50,7 @@ class Constants(nn.Module):
         return Factory(self.device, self.dtype)
 
     def constant(self, name: str, values: Array, *, persistent: bool = False, wide: bool = False) -> None:
-        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype, or in float64 under every cast.
+        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype (float32 at least) or always float64.
 
         ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
         the state_dict, in float64, and a checkpoint with another one is refused.
@@ -65,14 +65,15 @@ class Constants(nn.Module):
         setattr(self, name, fresh(values, self.device))
 
     def _made(self, name: str) -> Tensor:
-        return fresh(self.exact[name], self.device, torch.float64 if name in self._wide else self.dtype)
+        single = torch.promote_types(self.dtype, torch.float32)  # halves are too coarse for geometry
+        return fresh(self.exact[name], self.device, torch.float64 if name in self._wide else single)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         like = fn(torch.zeros((), dtype=self.dtype, device=self.device))
         changed = like.device != self.device or like.dtype != self.dtype
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device, self.dtype = like.device, like.dtype
-        if changed or self._wide:  # also from the meta device, where there was nothing to move
+        if changed or self._wide or self.dtype not in (torch.float32, torch.float64):  # also from the meta device, where there was nothing to move
             for name in self.exact:
                 setattr(self, name, self._made(name))
             for name, values in self._index.items():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.graphs import is_plain
+from rayhull.maps.graphs import DTYPES, is_plain
 from rayhull.maps.leak import LEAK, block_of_each, check_leak
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
@@ -193,20 +193,31 @@ class MapInto(Constants, OfSet):
         """
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        finishes: Any = self._modules.get("finishes")
-        if finishes is not None:
-            finishes.check(c.dtype)
-            c = _cut(c, origin)
-        leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
-        if b is b_eq is lower is upper is A is A_eq is base is None:
-            x = self.blocks(c, leak=leak)
-            x = x if finishes is None or not self.shrinking else value_of(finishes(x.to(c.dtype)), x)
-        else:
+        sides = NONE
+        if not (b is b_eq is lower is upper is A is A_eq is base is None):
             sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
-            x = per_sample.points(self, c, sides, leak)
-        x = x if x.dtype == c.dtype else x.to(c.dtype)
+        if torch.is_autocast_enabled(c.device.type):
+            with torch.autocast(c.device.type, enabled=False):  # halves are too coarse for geometry
+                x = self._points(c, sides, origin, leak)
+        else:
+            x = self._points(c, sides, origin, leak)
         shape = self.polyhedron.shape
         return x if len(shape) == 1 else x.reshape(*x.shape[:-1], *shape)
+
+    def _points(self, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float) -> Tensor:
+        """Points in the dtype of c, flat."""
+        dtype, finishes = c.dtype, self._modules.get("finishes")
+        if finishes is not None:
+            finishes.check(dtype)  # type: ignore[operator]
+            c = _cut(c, origin)
+        c = c if dtype in DTYPES else c.float()
+        leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
+        if sides.given:
+            return per_sample.points(self, c, sides, leak, dtype)
+        x = self.blocks(c, leak=leak)
+        if finishes is None or not self.shrinking:
+            return x if x.dtype == dtype else x.to(dtype)
+        return value_of(finishes(x, dtype), x)
 
     def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         """Points of all blocks, flat, inside up to rounding. Shape: (\\*, coefficients) → (\\*, d)"""

@@ -202,8 +202,8 @@ class PerSample(Constants):
         )
 
 
-def points(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
-    """Points of the samples' own sets, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
+def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
+    """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into.per_sample
     batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides)
@@ -217,9 +217,8 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     else:
         base = None if sides.base is None else sides.base
         x = _nearest(into, c, sides, leak)
-    if not into.strict:
-        return x
-    return value_of(own.strict_points(x, base, sides), x)
+    x = x.to(dtype)
+    return value_of(own.strict_points(x, base, sides), x) if into.strict else x
 
 
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:

@@ -21,10 +21,12 @@ from rayhull.core import operators
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.graphs import is_plain
+from rayhull.maps.order import running_maximum
 from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.frame import equality_basis, interior_ray, refuse_thin, slack_below
 from rayhull.nn.scaling import Gauge
+from rayhull.projection.plan import chain_path
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ LARGEST = 2**19  # entries of rows as a dense matrix for the compiled kernel: be
 
 
 class Finish(Constants):
-    """Base: x (\\*, n), inside up to rounding → x in its dtype, inside. ``check(dtype)`` refuses one that is too coarse.
+    """Base: x (\\*, n), inside up to rounding → x in a dtype, inside. ``check(dtype)`` refuses one that is too coarse.
 
     The numbers of a proof depend on the dtype that comes out. They are kept as rows of a float64 buffer, one row for
     each of DTYPES, and not as Python's floats, which the ONNX exporter would round to float32.
@@ -107,13 +109,15 @@ class Reach(Finish):
     def numbers_of(self, dtype: torch.dtype) -> list[float]:
         return [limit_of(dtype)]
 
-    def forward(self, x: Tensor) -> Tensor:
-        (limit,) = self.read(x.dtype)
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        (limit,) = self.read(dtype)
         wide = self.clean(x.double())
         if self.has_equalities:
-            return wide.to(x.dtype)
+            away = wide - self.hull
+            size = away.abs().amax(-1, keepdim=True)
+            return (self.hull + torch.where(size > limit, away * (limit / size), away)).to(dtype)
         size = wide.abs().amax(-1, keepdim=True)
-        return torch.where(size > limit, wide * (limit / size), wide).to(x.dtype)
+        return torch.where(size > limit, wide * (limit / size), wide).to(dtype)
 
 
 class Intervals(Finish):
@@ -146,8 +150,8 @@ class Intervals(Finish):
             stated = f"[{-math.inf if low is None else float(low)}, {math.inf if high is None else float(high)}]"
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in {stated}: use a wider dtype.")
 
-    def forward(self, x: Tensor) -> Tensor:
-        low, high = (bound.to(x.dtype) for bound in self.read(x.dtype))  # numbers of that dtype
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
         if len(self.ends) == x.shape[-1] and self.in_order:
             return torch.minimum(torch.maximum(x, low), high)
         own = torch.minimum(torch.maximum(x.index_select(-1, self.places), low), high)
@@ -260,11 +264,11 @@ class Pull(Finish):
         slopes = [margin * self.loose_steepest, margin * self.tight_steepest]
         return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self._compiled is not None and is_plain(x) and operators.available():
-            flat, numbers = x.reshape(-1, x.shape[-1]), self.numbers[DTYPES.index(x.dtype)]
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        if self._compiled is not None and x.dtype == dtype and is_plain(x) and operators.available():
+            flat, numbers = x.reshape(-1, x.shape[-1]), self.numbers[DTYPES.index(dtype)]
             return operators.strict_pull(flat, *self._compiled, numbers, self.moving, self.conic).reshape(x.shape)
-        return self._pulled(self.clean(x.double()), x.dtype).to(x.dtype)
+        return self._pulled(self.clean(x.double()), dtype).to(dtype)
 
     def _pulled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         loose_slope, tight_slope, constant, kept, tiny, reach, limit = self.read(dtype)
@@ -292,6 +296,29 @@ class Pull(Finish):
         return tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays)
 
 
+class Ordered(Finish):
+    """A chain without bounds: rounded, which keeps an order, then the running maximum along it.
+
+    Args:
+        path: the coordinates in increasing order.
+    """
+
+    path: Tensor
+    back: Tensor
+
+    def __init__(self, P: Polyhedron, path: Array, factory: Factory) -> None:
+        super().__init__(P, factory)
+        self.index("path", path)
+        self.index("back", np.argsort(path))
+
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        limit = limit_of(dtype)
+        along = x.clamp(-limit, limit).to(dtype).index_select(-1, self.path)
+        known = (along - along == 0).all(-1, keepdim=True)
+        found = torch.where(known, running_maximum(along), torch.full_like(along, torch.nan))
+        return found.index_select(-1, self.back)
+
+
 def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
     """Rows a / σ (m, n), offsets b / σ (m,), and of bounds 1 / σ above and below, (2, n), with offsets (4, n)."""
     if gauge is None:
@@ -317,4 +344,5 @@ def finish_of(P: Polyhedron, factory: Factory) -> Finish:
             f"strict=True: {len(hidden)} inequalities hold with equality on the whole set ({names}), which floats "
             "cannot do exactly. State them as equalities (A_eq), which hold up to a stated number of ulps."
         )
-    return Pull(P, factory)
+    path = chain_path(P)
+    return Pull(P, factory) if path is None else Ordered(P, path, factory)

@@ -35,7 +35,7 @@ FAR = 2.0**36  # how far a point may be, in units of the base point, to have a n
 
 def value_of(y: Tensor, x: Tensor) -> Tensor:
     """y, with the gradient of x: for a y that is x but for rounding."""
-    return y.detach() + (x - x.detach()) if x.requires_grad else y
+    return y.detach() + (x - x.detach()).to(y.dtype) if x.requires_grad else y
 
 
 class Way(Constants):

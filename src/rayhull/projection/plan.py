@@ -280,3 +280,14 @@ def structure(P: Polyhedron) -> str | None:
     if form.m == form.matrix.count and not form.bounded and banded_order(form.matrix.rows) is not None:
         return "a curve, along its band"
     return None
+
+
+def chain_path(P: Polyhedron) -> Array | None:
+    """The coordinates in increasing order where a block is a chain x_i <= x_j and nothing else, exactly; else None."""
+    rows = P.rows.matrix
+    if len(P.rows) != len(P.inequalities) or len(P.equality_rows) or P.rows.rhs.any() or (np.diff(rows.indptr) != 2).any():
+        return None
+    if rows.data.reshape(-1, 2).sum(1).any():
+        return None
+    found = path_order(StandardForm.of(P))
+    return None if found is None else found[0]
