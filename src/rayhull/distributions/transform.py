@@ -14,14 +14,9 @@ from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 from torch.distributions.transforms import Transform
 
-from rayhull.distributions.block_maps import (
-    BlockMap,
-    block_map,
-    hull_of,
-    radial_factor,
-    radial_inverse_factor,
-    radial_log_det,
-)
+from rayhull.distributions.block_maps import BlockMap, block_map, hull_of, radial_inverse_factor, radial_log_det
+from rayhull.maps.shrink import smooth_factor
+from rayhull.sets.membership import ULPS
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -212,10 +207,10 @@ class RowsConstraint(constraints.Constraint):
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each point keeps its own rows, up to 16 ulp of ‖a‖₁ max|x| + |b|."""
+        """Whether each point keeps its own rows, up to what ``contains`` grants: 16 ulp of ‖a‖₁ max|x| + |b|."""
         excess = (self.A @ value.unsqueeze(-1)).squeeze(-1) - self.b
         scale = self.A.abs().sum(-1) * value.abs().amax(-1, keepdim=True) + self.b.abs()
-        return (excess <= 16 * torch.finfo(value.dtype).eps * scale).all(-1)
+        return (excess <= ULPS * torch.finfo(value.dtype).eps * scale).all(-1)
 
 
 class IntoRows(Transform):
@@ -295,7 +290,7 @@ class IntoRows(Transform):
     def _call(self, c: Tensor) -> Tensor:
         with torch.autocast(c.device.type, enabled=False):
             direction = self._stretched(c)
-            return self.base + direction.squeeze(-1) * radial_factor(self._gauge(direction)).unsqueeze(-1)
+            return self.base + direction.squeeze(-1) * smooth_factor(self._gauge(direction)).unsqueeze(-1)
 
     def _inverse(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
