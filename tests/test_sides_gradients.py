@@ -1,4 +1,4 @@
-"""Every set of the zoo, every side that it states, the ways in by name: gradients in the side are those of differences."""
+"""Every set of the zoo, every side that it states, three ways in: gradients in the side are those of differences."""
 
 from __future__ import annotations
 
