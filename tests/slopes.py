@@ -16,6 +16,7 @@ from torch import Tensor
 import rayhull as rh
 
 STEP = 3e-5  # of the nearer difference, in units of the points; the further one is four times as wide
+CLOSER = 32  # a slope that seems wrong is looked at again in steps so much shorter: kinks on both sides may be at fault
 SOLVED = 1e-10  # the accuracy of a point, relative to its size
 KINK = 0.01  # of the slope: differences ahead and behind, near and far that are further apart see a kink
 
@@ -46,13 +47,25 @@ def slopes(points: Callable[[Tensor], Tensor], side: Tensor, direction: Tensor, 
     x = points(leaf)
     weights = torch.randn(x.shape[1:], generator=generator, dtype=x.dtype)
     (gradient,) = torch.autograd.grad((x * weights).sum(), leaf)
-    sums = [(points(side + k * STEP * direction).detach() * weights).flatten(1).sum(1) for k in (-4, -1, 0, 1, 4)]
-    far, behind, ahead = (sums[4] - sums[0]) / (8 * STEP), (sums[2] - sums[1]) / STEP, (sums[3] - sums[2]) / STEP
+    noise = SOLVED * (x.detach() * weights).abs().flatten(1).sum(1)
+
+    def sums(own: Tensor) -> Tensor:
+        return (points(own).detach() * weights).flatten(1).sum(1)
+
+    autograd = (gradient * direction).flatten(1).sum(1)
+    found = _beside(autograd, sums, side, direction, noise, STEP)
+    return _beside(autograd, sums, side, direction, noise, STEP / CLOSER) if found.wrong.any() else found
+
+
+def _beside(
+    autograd: Tensor, sums: Callable[[Tensor], Tensor], side: Tensor, direction: Tensor, noise: Tensor, step: float
+) -> Slopes:
+    left, before, at, after, right = (sums(side + k * step * direction) for k in (-4, -1, 0, 1, 4))
+    far, behind, ahead = (right - left) / (8 * step), (at - before) / step, (after - at) / step
     near = (ahead + behind) / 2
-    noise = SOLVED / STEP * (x.detach() * weights).abs().flatten(1).sum(1)
     apart = (ahead - behind).abs() + (near - far).abs()
-    smooth = apart <= KINK * near.abs() + noise
-    return Slopes((gradient * direction).flatten(1).sum(1), near, apart + 1e-6 * near.abs() + noise, smooth)
+    error = apart + 1e-6 * near.abs() + noise / step
+    return Slopes(autograd, near, error, smooth=apart <= KINK * near.abs() + noise / step)
 
 
 def stated_sides(P: rh.Polyhedron) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from tests import slopes
+from tests import fuzz_gradients, slopes
 from tests.zoo import ZOO
 
 METHODS = ("auto", "projection", "shrink")
@@ -60,3 +60,28 @@ def test_a_wrong_gradient_and_a_kink_are_seen() -> None:
     wrong = slopes.slopes(lambda s: s * s.detach(), side, direction, generator)
     kink = slopes.slopes(lambda s: (s - 1).relu(), side, direction, generator)
     assert (right.wrong.any(), wrong.wrong.all(), kink.smooth.any()) == (False, True, False)
+
+
+# -- what the fuzz of gradients found ----------------------------------------------------------------------------------
+
+
+def test_a_short_fuzz_finds_no_wrong_slope() -> None:
+    assert fuzz_gradients.run(seconds=2.0, seed=0)["of them not 0"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_coordinate_that_no_row_names_stays_free_when_the_row_moves(method: str) -> None:
+    P, c = rh.Polyhedron([[1.0, 0.0]], 1.0), torch.tensor([[9.0, 9.0]], dtype=torch.float64)
+    into = rh.MapInto(P, method=method, dtype=torch.float64)
+    b = torch.full((1, 1), 1.5, dtype=torch.float64)
+    x = into(c, b=b)
+    assert P.contains(x, b=b).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_single_point_takes_looser_bounds(method: str) -> None:
+    P = rh.Polyhedron(lower=[1.0, 2.0], upper=[1.0, 2.0])
+    into = rh.MapInto(P, method=method, dtype=torch.float64)
+    lower = torch.tensor([[0.9, 1.9]], dtype=torch.float64)
+    x = into(torch.randn(3, into.coefficients, dtype=torch.float64), lower=lower)
+    assert P.contains(x, lower=lower).all()
