@@ -79,9 +79,10 @@ def test_a_coordinate_that_no_row_names_stays_free_when_the_row_moves(method: st
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_single_point_takes_looser_bounds(method: str) -> None:
+def test_a_single_point_takes_bounds_of_the_sample_and_refuses_empty_ones(method: str) -> None:
     P = rh.Polyhedron(lower=[1.0, 2.0], upper=[1.0, 2.0])
     into = rh.MapInto(P, method=method, dtype=torch.float64)
-    lower = torch.tensor([[0.9, 1.9]], dtype=torch.float64)
-    x = into(torch.randn(3, into.coefficients, dtype=torch.float64), lower=lower)
-    assert P.contains(x, lower=lower).all()
+    lower, c = torch.tensor([[0.9, 1.9], [1.0, 2.0]], dtype=torch.float64), torch.ones(2, 2, dtype=torch.float64)
+    assert P.contains(into(c, lower=lower), lower=lower).all()
+    with pytest.raises(rh.EmptySetError):
+        into(c, lower=lower + 0.5)
