@@ -65,8 +65,8 @@ def test_a_wrong_gradient_and_a_kink_are_seen() -> None:
 # -- what the fuzz of gradients found ----------------------------------------------------------------------------------
 
 
-def test_a_short_fuzz_finds_no_wrong_slope() -> None:
-    assert fuzz_gradients.run(seconds=2.0, seed=0)["of them not 0"]
+def test_the_first_cases_of_the_fuzz_have_no_wrong_slope() -> None:
+    assert sum(fuzz_gradients.one_case(case)["of them not 0"] for case in range(9)) > 1000
 
 
 @pytest.mark.parametrize("method", METHODS)
