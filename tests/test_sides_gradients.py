@@ -39,7 +39,7 @@ def test_a_layer_has_the_gradient_of_differences_in_every_side(name: str, side: 
 
 def test_every_side_counts() -> None:
     """The pairs above are what the zoo states: a set that lost a side would pass unseen."""
-    assert len(PAIRS) == 59
+    assert len(PAIRS) >= 59
     assert {side for _, side in PAIRS} == {"b", "b_eq", "lower", "upper"}
 
 
