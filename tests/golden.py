@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import rayhull as rh
+from tests import golden_layers
 from tests.zoo import ZOO
 
 FILE = Path(__file__).parent / "golden.json"
@@ -93,6 +94,7 @@ def main() -> None:
     found = {name: golden(name) for name in ZOO}
     if parser.parse_args().write:
         FILE.write_text(json.dumps(found, indent=1) + "\n")
+        golden_layers.write(golden_layers.read())
         return
     old = read()
     changed = [f"{name}: {part}" for name in found for part in found[name] if found[name][part] != old[name][part]]

@@ -126,14 +126,26 @@ def test_the_entropy_is_that_of_the_samples():
     assert abs(float(q.entropy(20_000) - values.mean())) < 5 * float(values.std()) / math.sqrt(10_000)
 
 
-def test_the_mode_is_the_highest_point_of_a_grid():
+def test_the_mode_is_the_image_of_the_bases_mode_at_every_call():
+    P = rh.box(-1, 1, 2)
+    loc = torch.tensor([[0.0, 0.0], [0.5, -2.0]], dtype=F64, requires_grad=True)
+    q = OnPolyhedron(Normal(loc, 2.0), P)
+    state = torch.random.get_rng_state()
+    assert torch.equal(q.mode, q.mode)
+    assert torch.equal(q.mode, IntoPolyhedron(P)(loc))
+    assert torch.equal(q.mode, q.deterministic_sample)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert q.mode[0].tolist() == [0.0, 0.0]  # the centre, though the density is greater in the corners
+    assert q.log_prob(torch.full((2, 2), 0.99, dtype=F64))[0] > q.log_prob(q.mode)[0]
+    q.mode.sum().backward()
+    assert loc.grad.all()
+
+
+def test_where_coordinates_do_not_meet_the_mode_is_the_median_of_each():
     torch.manual_seed(0)
-    P = pentagon()
-    q = OnPolyhedron(Normal(torch.tensor([0.5, -0.5], dtype=F64), torch.full((2,), 0.4, dtype=F64)), P)
-    axis = torch.linspace(-1, 1, 801, dtype=F64)
-    grid = torch.cartesian_prod(axis, axis)
-    grid = grid[P.contains(grid)]
-    assert float(q.log_prob(q.mode)) >= float(q.log_prob(grid).max()) - 1e-3
+    q = OnPolyhedron(Normal(torch.tensor([0.3, -1.0], dtype=F64), 1.0), rh.nonnegative(2))
+    below = (q.sample((10_000,)) < q.mode).double().mean(0)
+    assert (below - 0.5).abs().max() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -252,6 +264,16 @@ def test_rows_of_the_sample_have_a_density_and_gradients(in_round_coordinates):
     assert A.grad.any()
     with pytest.raises(ValueError, match="base point of 4 of 4 samples"):
         IntoRows(A, b, base + 100)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_rows_of_the_sample_are_checked_as_contains_does(dtype):
+    A, b, P = torch.ones(1, 1, dtype=dtype), torch.ones(1, dtype=dtype), rh.Polyhedron([[1.0]], [1.0])
+    ulp = 2 * torch.finfo(dtype).eps  # of ‖a‖₁ max|x| + |b| at x = 1
+    x = 1 + ulp * torch.tensor([[0.0], [15.0], [17.0]], dtype=dtype)
+    inside = IntoRows(A, b).codomain.check(x)
+    assert inside.tolist() == [True, True, False]
+    assert torch.equal(inside, P.contains(x))
 
 
 def test_a_transform_is_equal_to_one_for_the_same_set():

@@ -7,8 +7,8 @@ CONTRACT = "test_distributions.py::test_the_log_determinant_is_autograds_and_the
 MUTANTS = [
     Mutant(
         "distributions/block_maps.py",
-        "    return -(dim + POWER) / POWER * log_power",
-        "    return -dim / POWER * log_power",
+        "    return (dim + SMOOTHNESS) * smooth_factor(gauge).log()",
+        "    return dim * smooth_factor(gauge).log()",
         (CONTRACT,),
         "the radial log-determinant forgets the derivative along the ray",
     ),
@@ -74,5 +74,19 @@ MUTANTS = [
         "return self.base_dist.entropy() - self",
         ("test_distributions.py::test_the_entropy_is_that_of_the_samples",),
         "the entropy has the log-determinant's sign wrong",
+    ),
+    Mutant(
+        "distributions/transform.py",
+        "(excess <= ULPS * torch.finfo",
+        "(excess <= 1e6 * torch.finfo",
+        ("test_distributions.py::test_rows_of_the_sample_are_checked_as_contains_does",),
+        "rows of the sample are checked at a million ulp",
+    ),
+    Mutant(
+        "distributions/on_polyhedron.py",
+        "return self.into(self.base_dist.mode)",
+        "return self.into(self.base_dist.sample())",
+        ("test_distributions.py::test_the_mode_is_the_image_of_the_bases_mode_at_every_call",),
+        "the deterministic action is drawn",
     ),
 ]

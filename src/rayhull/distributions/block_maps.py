@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from rayhull.maps.coefficients import round_coordinates
+from rayhull.maps.order import inverse_softplus
+from rayhull.maps.shrink import SMOOTHNESS, smooth_factor
 from rayhull.sets.interior import affine_hull, base_point
 from rayhull.sets.rows import Array
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
-POWER = 4  # of the smooth radial map, as in rayhull.maps.shrink
 TINY = 1e-13  # entries of a simplex' vertices below this share of the largest are rounding
 FLAT = 1e-9  # rows shorter than this share of their length within the hull do not bound it
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
@@ -65,12 +66,8 @@ def hull_of(P: Polyhedron) -> Hull:
 
 def independent(rows: Array) -> bool:
     """Whether no row is a combination of the others, up to rounding."""
-    if not len(rows):
-        return True
-    if len(rows) > rows.shape[1]:
-        return False
-    values = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)
-    return bool(values[-1] > DEPENDENT * values[0])
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return not len(rows) or bool(np.linalg.matrix_rank(unit, rtol=DEPENDENT) == len(rows))
 
 
 class BlockMap(ABC):
@@ -158,8 +155,7 @@ class Softplus(BlockMap):
         return k["apex"] + softplus(c[..., :m]) @ k["edges"] + c[..., m:] @ k["lines"]
 
     def inverse(self, x: Tensor, k: dict[str, Tensor]) -> Tensor:
-        slack = self.slack(x, k).clamp_min(torch.finfo(x.dtype).tiny)
-        bound = slack + torch.log(-torch.expm1(-slack))
+        bound = inverse_softplus(self.slack(x, k).clamp_min(torch.finfo(x.dtype).tiny))
         return torch.cat([bound, (x - k["apex"]) @ k["lines"].mT], -1)
 
     def log_det(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
@@ -189,7 +185,7 @@ class Radial(BlockMap):
         return values.amax(-1).clamp_min(0.0) if values.shape[-1] else c.new_zeros(c.shape[:-1])
 
     def forward(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
-        return k["base"] + (c * radial_factor(self._gauge(c, k)).unsqueeze(-1)) @ k["out"]
+        return k["base"] + (c * smooth_factor(self._gauge(c, k)).unsqueeze(-1)) @ k["out"]
 
     def inverse(self, x: Tensor, k: dict[str, Tensor]) -> Tensor:
         slack = self.slack(x, k)
@@ -200,20 +196,9 @@ class Radial(BlockMap):
         return radial_log_det(self._gauge(c, k), self.coefficients) + self.log_volume
 
 
-def radial_factor(gauge: Tensor) -> Tensor:
-    """(1 + g⁴)^(-1/4) for g >= 0, through 1/g where g is large, so that no power overflows."""
-    large = gauge > 1.0
-    ratio = torch.where(large, gauge.clamp_min(1.0).reciprocal(), gauge)  # in [0, 1]
-    bounded = (1.0 + ratio**POWER) ** (-1.0 / POWER)
-    return torch.where(large, ratio * bounded, bounded)
-
-
 def radial_log_det(gauge: Tensor, dim: int) -> Tensor:
-    """-(d + 4)/4 log(1 + g⁴) for g >= 0, stable for large g."""
-    large = gauge > 1.0
-    ratio = torch.where(large, gauge.clamp_min(1.0).reciprocal(), gauge)
-    log_power = torch.log1p(ratio**POWER) + POWER * gauge.clamp_min(1.0).log()
-    return -(dim + POWER) / POWER * log_power
+    """-(d + 4)/4 log(1 + g⁴) for g >= 0: d + 4 times the logarithm of the factor."""
+    return (dim + SMOOTHNESS) * smooth_factor(gauge).log()
 
 
 def radial_inverse_factor(inside: Tensor) -> Tensor:
@@ -223,7 +208,7 @@ def radial_inverse_factor(inside: Tensor) -> Tensor:
     """
     left = inside.clamp(torch.finfo(inside.dtype).eps / 4, 1.0)
     p = 1.0 - left
-    return (left * (1.0 + p) * (1.0 + p * p)) ** (-1.0 / POWER)
+    return (left * (1.0 + p) * (1.0 + p * p)) ** (-1.0 / SMOOTHNESS)
 
 
 def block_map(hull: Hull, method: str) -> BlockMap:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
-STARTS = 64  # points that the search for the mode begins with
-STEPS = 200  # of its ascent
-
-
 class OnPolyhedron(TransformedDistribution):
     """The distribution of x = into(c), c from ``base``: reparametrised samples in the set, and their density.
 
@@ -63,34 +59,15 @@ class OnPolyhedron(TransformedDistribution):
         return OnPolyhedron(self.base_dist.expand(torch.Size(batch_shape)), self.into, self._validate_args)
 
     @property
-    def deterministic_sample(self) -> Tensor:
-        """The image of the base's mode: the point a policy takes when it does not explore."""
+    def mode(self) -> Tensor:
+        """The image of the base's mode: where c is likeliest, and the action of a policy that does not explore.
+
+        It is not where the density of x is greatest: that density is the base's divided by the determinant, which
+        falls to 0 towards the boundary. Under a wide base it peaks near the boundary, in several places or without end.
+        """
         return self.into(self.base_dist.mode)
 
-    @property
-    def mode(self) -> Tensor:
-        """A point of greatest density: the best of some samples, improved by gradient ascent (a local maximum)."""
-        with torch.no_grad():
-            starts = torch.cat([self.base_dist.mode.unsqueeze(0), self.base_dist.sample((STARTS,))])
-            best = self._log_density(starts).argmax(0)  # (batch)
-            c = starts.gather(0, best[None, ..., None].expand(1, *starts.shape[1:])).squeeze(0)
-        return self.into(self._climbed(c))
-
-    def _log_density(self, c: Tensor) -> Tensor:
-        """log of the density of x at x = into(c)."""
-        return self.base_dist.log_prob(c) - self.into.log_abs_det_jacobian(c, c)
-
-    def _climbed(self, c: Tensor) -> Tensor:
-        with torch.enable_grad():
-            c = c.clone().requires_grad_()
-            optimiser = torch.optim.Adam([c], lr=0.05)
-            rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.97)
-            for _ in range(STEPS):
-                optimiser.zero_grad()
-                (c.grad,) = torch.autograd.grad(-self._log_density(c).sum(), c)
-                optimiser.step()
-                rate.step()
-        return c.detach()
+    deterministic_sample = mode  # TorchRL's name
 
     def entropy(self, samples: int = 256) -> Tensor:
         """-E log p(x), by Monte Carlo: the base's entropy (closed form) plus the mean log-determinant of ``samples``.

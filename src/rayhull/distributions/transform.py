@@ -5,8 +5,9 @@ IntoPolyhedron takes a set that is stated once, block by block; IntoRows the row
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -14,14 +15,9 @@ from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 from torch.distributions.transforms import Transform
 
-from rayhull.distributions.block_maps import (
-    BlockMap,
-    block_map,
-    hull_of,
-    radial_factor,
-    radial_inverse_factor,
-    radial_log_det,
-)
+from rayhull.distributions.block_maps import BlockMap, block_map, hull_of, radial_inverse_factor, radial_log_det
+from rayhull.maps.shrink import smooth_factor
+from rayhull.sets.membership import ULPS
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -30,7 +26,20 @@ ROUND = 0.01  # of the mean curvature is added in every direction, so that unbou
 
 
 class PolyhedronConstraint(constraints.Constraint):
-    """x lies in the set P, up to the tolerance of ``P.contains``; made by :func:`polyhedron`."""
+    """The constraint "x lies in P" of torch.distributions: ``check``, ``transform_to`` and ``biject_to`` know it.
+
+    Also called ``polyhedron``. It holds up to the tolerance of ``P.contains``.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> from torch.distributions import biject_to
+        >>> P = rh.Polyhedron([[1, 1]], 1, lower=0)
+        >>> inside = rh.distributions.polyhedron(P)
+        >>> inside.check(torch.tensor([[0.2, 0.3], [0.9, 0.9]]))
+        tensor([ True, False])
+        >>> bool(inside.check(biject_to(inside)(torch.randn(100, 2))).all())
+        True
+    """
 
     def __init__(self, P: Polyhedron) -> None:
         self.polyhedron = P
@@ -49,23 +58,25 @@ class PolyhedronConstraint(constraints.Constraint):
         return f"polyhedron({self.polyhedron})"
 
 
-def polyhedron(P: Polyhedron) -> PolyhedronConstraint:
-    """The constraint "x lies in P" of torch.distributions: ``check``, ``transform_to`` and ``biject_to`` know it.
-
-    Examples:
-        >>> import torch, rayhull as rh
-        >>> from torch.distributions import biject_to
-        >>> P = rh.Polyhedron([[1, 1]], 1, lower=0)
-        >>> inside = rh.distributions.polyhedron(P)
-        >>> inside.check(torch.tensor([[0.2, 0.3], [0.9, 0.9]]))
-        tensor([ True, False])
-        >>> bool(inside.check(biject_to(inside)(torch.randn(100, 2))).all())
-        True
-    """
-    return PolyhedronConstraint(P)
+polyhedron = PolyhedronConstraint  # lower case, as torch calls its constraints
 
 
-class IntoPolyhedron(Transform):
+class Onto(Transform):
+    """A bijection from R^k onto the interior of a set."""
+
+    bijective = True
+    domain = constraints.real_vector
+
+    def with_cache(self, cache_size: int = 1) -> Self:
+        """The same map, remembering its last point; the geometry is shared."""
+        if cache_size == self._cache_size:
+            return self
+        made = copy.copy(self)
+        Transform.__init__(made, cache_size)
+        return made
+
+
+class IntoPolyhedron(Onto):
     r"""A bijection from R^k onto the (relative) interior of the set, with its log-determinant and exact inverse.
 
     k is the dimension of the set's affine hull: equalities take part of the coordinates away, and densities refer to
@@ -97,9 +108,6 @@ class IntoPolyhedron(Transform):
         (True, True, torch.Size([8]))
     """
 
-    bijective = True
-    domain = constraints.real_vector
-
     def __init__(self, P: Polyhedron, method: str = "auto", cache_size: int = 0) -> None:
         if method not in ("auto", "radial"):
             raise ValueError(f"method must be 'auto' or 'radial', got {method!r}.")
@@ -123,13 +131,9 @@ class IntoPolyhedron(Transform):
 
     def _inverse(self, x: Tensor) -> Tensor:
         flat = x.flatten(x.ndim - len(self.polyhedron.shape))[..., self._order.to(x.device)]
-        parts, start = [], 0
+        widths = [size for _, _, size in self.blocks]
         with torch.autocast(x.device.type, enabled=False):
-            for (block, count, size), k in zip(self.blocks, self._constants(x), strict=True):
-                own = flat[..., start : start + count * size].reshape(*flat.shape[:-1], count, size)
-                parts.append(block.inverse(own, k).flatten(-2))
-                start += count * size
-        return torch.cat(parts, -1)
+            return torch.cat([block.inverse(own, k).flatten(-2) for block, own, k in self._split(flat, widths)], -1)
 
     def log_abs_det_jacobian(self, c: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]  # our letters
         """log|det J| at c, (\\*, k) → (\\*); x, the image of c, is not needed."""
@@ -140,14 +144,16 @@ class IntoPolyhedron(Transform):
         return total
 
     def _split_coefficients(self, c: Tensor) -> Iterator[tuple[BlockMap, Tensor, dict[str, Tensor]]]:
-        """Each kind of block with its coefficients (\\*, count, k) and its constants."""
         if c.shape[-1] != self.coefficients:
             raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
-        start = 0
-        for (block, count, _), k in zip(self.blocks, self._constants(c), strict=True):
-            stop = start + count * block.coefficients
-            yield block, c[..., start:stop].reshape(*c.shape[:-1], count, block.coefficients), k
-            start = stop
+        return self._split(c, [block.coefficients for block, _, _ in self.blocks])
+
+    def _split(self, flat: Tensor, widths: list[int]) -> Iterator[tuple[BlockMap, Tensor, dict[str, Tensor]]]:
+        """Each kind of block with its part, (\\*, count, width), and its constants."""
+        shapes = [(count, width) for (_, count, _), width in zip(self.blocks, widths, strict=True)]
+        parts = torch.split_with_sizes(flat, [count * width for count, width in shapes], -1)
+        for (block, _, _), own, shape, k in zip(self.blocks, parts, shapes, self._constants(flat), strict=True):
+            yield block, own.reshape(*own.shape[:-1], *shape), k
 
     def _constants(self, like: Tensor) -> list[dict[str, Tensor]]:
         """The blocks' constants in the dtype and on the device of a tensor, cast once."""
@@ -165,16 +171,6 @@ class IntoPolyhedron(Transform):
     def inverse_shape(self, shape: Any) -> torch.Size:
         return torch.Size([*shape[: len(shape) - len(self.polyhedron.shape)], self.coefficients])
 
-    def with_cache(self, cache_size: int = 1) -> IntoPolyhedron:
-        """The same map, remembering its last point; the geometry is shared."""
-        if cache_size == self._cache_size:
-            return self
-        made = IntoPolyhedron.__new__(IntoPolyhedron)
-        Transform.__init__(made, cache_size)
-        shared = {k: v for k, v in self.__dict__.items() if k not in ("_cache_size", "_inv", "_cached_x_y")}
-        made.__dict__.update(shared)
-        return made
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IntoPolyhedron):
             return False
@@ -191,12 +187,8 @@ class IntoPolyhedron(Transform):
         return "\n".join(lines)
 
 
-def _onto(constraint: PolyhedronConstraint) -> IntoPolyhedron:
-    return IntoPolyhedron(constraint.polyhedron)
-
-
 for registry in (biject_to, transform_to):
-    registry.register(PolyhedronConstraint, _onto)  # type: ignore[no-untyped-call]
+    registry.register(PolyhedronConstraint, lambda inside: IntoPolyhedron(inside.polyhedron))  # type: ignore[no-untyped-call]
 
 
 # -- rows of the sample ------------------------------------------------------------------------------------------------
@@ -212,13 +204,13 @@ class RowsConstraint(constraints.Constraint):
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each point keeps its own rows, up to 16 ulp of ‖a‖₁ max|x| + |b|."""
+        """Whether each point keeps its own rows, up to what ``contains`` grants: 16 ulp of ‖a‖₁ max|x| + |b|."""
         excess = (self.A @ value.unsqueeze(-1)).squeeze(-1) - self.b
         scale = self.A.abs().sum(-1) * value.abs().amax(-1, keepdim=True) + self.b.abs()
-        return (excess <= 16 * torch.finfo(value.dtype).eps * scale).all(-1)
+        return (excess <= ULPS * torch.finfo(value.dtype).eps * scale).all(-1)
 
 
-class IntoRows(Transform):
+class IntoRows(Onto):
     r"""The radial map onto the interior of {x : A x <= b}, with rows of the sample.
 
     .. math:: x = q + T c\,(1 + g^4)^{-1/4},\quad \log|\det J| = -\tfrac{d + 4}{4}\log(1 + g^4) + \log|\det T|
@@ -244,9 +236,6 @@ class IntoRows(Transform):
         >>> bool(into.codomain.check(x).all())
         True
     """
-
-    bijective = True
-    domain = constraints.real_vector
 
     def __init__(
         self,
@@ -295,7 +284,7 @@ class IntoRows(Transform):
     def _call(self, c: Tensor) -> Tensor:
         with torch.autocast(c.device.type, enabled=False):
             direction = self._stretched(c)
-            return self.base + direction.squeeze(-1) * radial_factor(self._gauge(direction)).unsqueeze(-1)
+            return self.base + direction.squeeze(-1) * smooth_factor(self._gauge(direction)).unsqueeze(-1)
 
     def _inverse(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
@@ -310,10 +299,3 @@ class IntoRows(Transform):
         if self.factor is None:
             return found
         return found - self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    def with_cache(self, cache_size: int = 1) -> IntoRows:
-        """The same map, remembering its last point."""
-        if cache_size == self._cache_size:
-            return self
-        options = {"round": self.factor is not None, "validate": False}
-        return IntoRows(self.A, self.b, self.base, **options, cache_size=cache_size)
