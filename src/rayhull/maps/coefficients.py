@@ -195,46 +195,9 @@ def without_carefully(u: Tensor, basis: Tensor) -> Tensor:
     return without(torch.where(lost, torch.zeros_like(once), once), basis)
 
 
-def along_rays(beta: Tensor, rays: Tensor, nonnegative: NonNegative) -> Tensor:
-    """The rays followed forwards: sum of f(β_j) r_j.
-
-    Shape: beta (\\*, r), rays (r, d) → (\\*, d)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.coefficients import along_rays
-        >>> along_rays(torch.tensor([-2.0, 1.0]), torch.eye(2), torch.abs)
-        tensor([2., 1.])
-    """
-    return nonnegative(beta) @ rays
-
-
-def into_simplicial_cone(u: Tensor, rows: Tensor, rays: Tensor, nonnegative: NonNegative = torch.relu) -> Tensor:
-    r"""Lines and rays of {x : A x <= 0}, A with independent rows, from one u in R^d.
-
-    .. math:: x = u - A^+ A u + R f(-A u), \qquad R = -A^+, \quad\text{so}\quad A x = -f(-A u) \le 0
-
-    With f = relu it is u + R relu(A u), the identity inside the cone.
-
-    Shape: u (\\*, d), rows A (m, d), rays R (m, d) → (\\*, d)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.coefficients import into_simplicial_cone
-        >>> A = torch.tensor([[1.0, -1.0]])              # x0 <= x1
-        >>> into_simplicial_cone(torch.tensor([[3.0, 1.0], [0.0, 5.0]]), A, -torch.linalg.pinv(A).mT)
-        tensor([[2., 2.],
-                [0., 5.]])
-    """
-    flat = u.reshape(-1, u.shape[-1])
-    if len(rows) == 1 and torch.compiler.is_compiling():
-        values = (flat * rows).sum(-1, keepdim=True)  # fused with what follows, which a product is not
-    else:
-        values = flat @ rows.mT  # (*, m)
-    weights = torch.relu(values) if nonnegative is torch.relu else values + nonnegative(-values)
-    if len(rays) == 1 and not torch.is_grad_enabled():
-        return torch.addcmul(flat, weights, rays).reshape(u.shape)  # one pass; its backward pass would take more
-    return torch.addmm(flat, weights, rays).reshape(u.shape)
+def inverse_softplus(y: Tensor) -> Tensor:
+    """x with softplus(x) = y > 0: y + log(1 - exp(-y))."""
+    return y + torch.log(-torch.expm1(-y))
 
 
 # -- convex weights --------------------------------------------------------------------------------------------------
