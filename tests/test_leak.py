@@ -6,9 +6,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.core import operators
-from rayhull.maps.leak import block_of_each, damped, leaking, moved, not_outwards
-from rayhull.nn.leaking import past
+from rayhull.maps.leak import moved, not_outwards
 
 P = rh.monotone(6)
 POLYTOPE = rh.Polyhedron([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], [1.0, 0.5], lower=-1, upper=1)
@@ -88,11 +86,8 @@ def test_points_far_away_and_not_finite_leak_no_nan():
 
 
 def test_what_rounding_moved_has_no_direction():
-    x, free, g = torch.tensor([[1.0, 100.0], [1.0, 100.00001], [-1.0, -1.0]])[:, None]
+    x, free = torch.tensor([[1.0, 100.0], [1.0, 100.00001]])[:, None]
     assert torch.equal(moved(x, free, ONE), torch.zeros(1, 2))
-    if operators.available():
-        _, second = operators.leak(g, x, free, ONE.long(), 0.5)
-        assert torch.equal(second, 0.5 * g)
 
 
 def test_what_is_tied_learns_apart():
@@ -134,46 +129,6 @@ def test_the_leak_is_named_where_there_is_one():
     assert "leak" not in repr(rh.Projection(P))
     assert "0.1 of the gradient leaks" in rh.Constrained(2, POLYTOPE, method="shrink").describe()
     assert "leak" not in rh.Constrained(2, P).describe()
-
-
-@pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape", [(5,), (2, 3)])
-def test_one_operator_leaks_as_the_tensor_operations_do(shape, dtype):
-    row = torch.zeros(1, 5 if len(shape) == 1 else 6)
-    row[0, :2] = 1.0
-    Q = rh.Polyhedron(row.numpy(), 1.0, lower=-1, upper=1, shape=shape)
-    u, g = draw(2, 21, *shape, seed=8).to(dtype)
-    u[3] *= 1e-3  # inside
-    u[4, ..., 0] += 1e6
-    u.requires_grad_(), g.requires_grad_()
-    block = block_of_each(Q)
-    assert len(block.unique()) == Q.dim - 1
-    points = [
-        past(rh.project(Q, u), u, 0.3, shape, block),
-        leaking(rh.project(Q, damped(u, 0.3)), u, 0.3, shape, block),
-        rh.Projection(Q, leak=0.3)(u),
-    ]
-    assert "Past" in type(points[2].grad_fn).__name__
-    ours, theirs, module = (torch.autograd.grad(x, u, g.detach(), retain_graph=True)[0] for x in points)
-    torch.testing.assert_close(ours, theirs)
-    torch.testing.assert_close(ours, module)
-    slopes = [torch.autograd.grad(x, u, g, create_graph=True)[0] for x in points]
-    second = [torch.autograd.grad(slope.square().sum(), g)[0] for slope in slopes]
-    torch.testing.assert_close(second[0], second[1])
-    torch.testing.assert_close(second[0], second[2])
-
-
-@pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
-def test_a_leak_of_other_shapes_or_blocks_is_refused():
-    x, none = draw(3, 4), torch.empty(0, dtype=torch.int64)
-    assert operators.leak(x, x, x, none, 0.1)[0].shape == (3, 4)
-    for given in ((x[:2], x, x, none), (x, x, x[:, :2], none), (x, x, x, none.new_zeros(3)), (x, x.double(), x, none)):
-        with pytest.raises(RuntimeError, match="rayhull"):
-            operators.leak(*given, 0.1)
-    for number in (-1, 4, 2**40):
-        with pytest.raises(RuntimeError, match="block out of range"):
-            operators.leak(x, x, x, torch.tensor([0, 1, number, 0]), 0.1)
 
 
 # -- layers ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pooling: the nearest increasing chain, in order exactly, the identity inside; the compiled tail gives the same."""
+"""Pooling: the nearest increasing chain, in order exactly, the identity inside."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from rayhull.core import operators
 from rayhull.maps.order import means, pooled
 from rayhull.nn.export import to_onnx
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 KINDS = ("noise", "trend", "integers", "far from 0", "falling", "one outlier")
 LENGTHS = (1, 2, 3, 8, 33, 50, 64)
-COMPILED = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
 
 
 def drawn(kind: str, n: int, many: int = 20, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -187,55 +185,7 @@ def test_a_long_chain_runs_in_onnx_runtime(strict: bool, tmp_path: Path) -> None
         assert bool(P.contains_exactly(x).all())
 
 
-# -- the compiled tail -----------------------------------------------------------------------------------------------
-
-
-@COMPILED
-@pytest.mark.parametrize("leak", [0.0, 0.1])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_tail_pools_as_the_tensor_operations_do(kind: str, leak: float) -> None:
-    layer = into(50)
-    for scale in (1e-6, 1.0, 1e6, 1e300):
-        c = layer.coefficients_of(scale * drawn(kind, 50))
-        ours, theirs = (c.clone().requires_grad_() for _ in range(2))
-        x, defined = layer(ours, leak=leak), layer.in_tensor_operations(theirs, leak=leak)
-        size = float(c.abs().max())
-        assert torch.allclose(x, defined, rtol=0, atol=1e-14 * size)
-        assert bool(layer.polyhedron.contains_exactly(x).all())
-        g = drawn("noise", 50, len(c))
-        found, right = (torch.autograd.grad(v, w, g)[0] for v, w in ((x, ours), (defined, theirs)))
-        if kind != "integers":  # means that tie may differ by their last digit
-            assert torch.allclose(found, right, atol=1e-9)
-
-
-@COMPILED
-def test_ties_are_pooled_in_the_tail_where_something_moved_and_only_there() -> None:
-    g = torch.arange(40.0, dtype=torch.float64)
-    layer = rh.MapInto(rh.monotone(40), base=g.numpy(), dtype=torch.float64)
-    tied, flat = g.clone(), g.clone()
-    tied[:7] = torch.tensor([-2.0, 3.0, 1.0, 4.0, 0.0, 2.0, 3.0])
-    flat[:7] = 0.0
-    for u, pool in ((tied, slice(1, 6)), (flat, slice(0, 0))):
-        expected = g.clone()
-        expected[pool] = 3.0
-        for run in (layer, layer.in_tensor_operations):
-            c = (u - g).requires_grad_()
-            assert torch.equal(layer.unconstrained(c.detach()), u)
-            assert torch.equal(torch.autograd.grad(run(c), c, g)[0], expected)
-
-
-@COMPILED
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_tail_pools_the_largest_numbers_and_knows_what_is_none(dtype: torch.dtype) -> None:
-    layer, most = rh.MapInto(rh.monotone(50), base=np.arange(50.0), dtype=dtype), torch.finfo(dtype).max
-    c = drawn("noise", 50, dtype=dtype)
-    c[0] = c[0].sign() * most
-    c[1, 7], c[2, 0], c[3, 49] = torch.nan, torch.inf, -torch.inf
-    x, defined = layer(c), layer.in_tensor_operations(c)
-    assert torch.allclose(x, defined, rtol=1e-5, equal_nan=True)
-    assert x.isnan().all(-1).tolist() == [False, True, True, True] + 16 * [False]
-    assert bool(x[0].isfinite().all())
-    assert bool((x[0, 1:] >= x[0, :-1]).all())
+# -- layers ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -101,7 +101,8 @@ def clipped_shift(at: InPlace, a: Tensor, sides: Sides, equality: bool) -> tuple
     Shape:
         ``a`` (d,); ``c`` (1 or N, 1), bounds (1 or N, d); returns (N, 1), and (N,) each, for N = n · count blocks.
     """
-    return torch.ops.rayhull_core.clipped_shift(*at, a, *sides, equality)
+    found: tuple[Tensor, Tensor, Tensor, Tensor, int] = _bound("clipped_shift")(*at, a, *sides, equality)
+    return found
 
 
 def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
@@ -110,7 +111,8 @@ def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor
     Shape:
         ``c`` (1 or N, d - 1), bounds (1 or N, d); returns (N, d - 1), and (N,) each.
     """
-    return torch.ops.rayhull_core.pool_adjacent(*at, *path, *sides)
+    found: tuple[Tensor, Tensor, Tensor, Tensor, int] = _bound("pool_adjacent")(*at, *path, *sides)
+    return found
 
 
 def clipped_shift_backward(
@@ -174,7 +176,10 @@ def active_set(
         ``guess`` (N, M) bool and (N, d) int8, ``sides`` (1 or N, M), (1 or N, d), (1 or N, d); returns (N, M), and
         (N,) each.
     """
-    return torch.ops.rayhull_core.active_set(*at, *rows, m, *sides, *guess, *effort)
+    found: tuple[Tensor, Tensor, Tensor, Tensor, int, int] = _bound("active_set")(
+        *at, *rows, m, *sides, *guess, *effort
+    )
+    return found
 
 
 def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
@@ -183,7 +188,7 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     Shape:
         ``q`` (n, M), ``active`` (n, M) bool, ``state`` (n, d) int8; returns (n, M).
     """
-    found: Tensor = torch.ops.rayhull_core.active_system(*rows[:5], q, active, state)
+    found: Tensor = _bound("active_system")(*rows[:5], q, active, state)
     return found
 
 

@@ -50,17 +50,16 @@ inline void transpose(Eight* r) {
   }
 }
 
-// Whether rows of floats are moved by squares of eight, the last of which overlaps the one before.
+// Whether full groups of rows are moved by squares of eight floats, the last of which overlaps the one before.
 template <class T, class V>
-bool by_squares(int64_t count, int64_t width) {
-  return std::is_same_v<T, float> && !std::is_floating_point_v<V> && count == LANES && width >= LANES;
-}
+constexpr bool BY_SQUARES = std::is_same_v<T, float> && !std::is_floating_point_v<V>;
 
 // Rows of `width` numbers, `stride` apart, one for each sample -> to[j], number j of all samples.
 template <class T, class V>
 void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    for (int64_t j = 0; by_squares<T, V>(count, width) && j < width; j += LANES) {
+  int64_t j = 0;
+  if constexpr (BY_SQUARES<T, V>) {
+    for (; count == LANES && width >= LANES && j < width; j += LANES) {
       const int64_t column = std::min(j, width - LANES);
       Eight square[LANES];
       for (int64_t lane = 0; lane < LANES; lane++) square[lane] = load(from + lane * stride + column);
@@ -68,15 +67,15 @@ void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V*
       for (int64_t i = 0; i < LANES; i++) to[column + i] = converted<V>(Singles(square[i]));
     }
   }
-  if (by_squares<T, V>(count, width)) return;
-  for (int64_t j = 0; j < width; j++) to[j] = gather<V>(from + j, stride, count);
+  for (; j < width; j++) to[j] = gather<V>(from + j, stride, count);
 }
 
 // And back.
 template <class T, class V>
 void scatter_rows(const V* values, int64_t width, T* to, int64_t stride, int64_t count) {
-  if constexpr (std::is_same_v<T, float>) {
-    for (int64_t j = 0; by_squares<T, V>(count, width) && j < width; j += LANES) {
+  int64_t j = 0;
+  if constexpr (BY_SQUARES<T, V>) {
+    for (; count == LANES && width >= LANES && j < width; j += LANES) {
       const int64_t column = std::min(j, width - LANES);
       Eight square[LANES];
       for (int64_t i = 0; i < LANES; i++) square[i] = converted<Singles>(values[column + i]).v;
@@ -84,8 +83,7 @@ void scatter_rows(const V* values, int64_t width, T* to, int64_t stride, int64_t
       for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);
     }
   }
-  if (by_squares<T, V>(count, width)) return;
-  for (int64_t j = 0; j < width; j++) scatter(values[j], to + j, stride, count);
+  for (; j < width; j++) scatter(values[j], to + j, stride, count);
 }
 
 // Eight rows of eight bytes, turned: three times the halves are dealt like cards, one from each in turn.

@@ -31,7 +31,6 @@ struct Lanes {
 
   Lanes& operator+=(Lanes y) { a += y.a, b += y.b; return *this; }
   Lanes& operator-=(Lanes y) { a -= y.a, b -= y.b; return *this; }
-  Lanes& operator*=(Lanes y) { a *= y.a, b *= y.b; return *this; }
 };
 
 inline Lanes operator+(Lanes x, Lanes y) { return {x.a + y.a, x.b + y.b}; }
@@ -48,9 +47,7 @@ struct Mask {
 inline Mask operator<(Lanes x, Lanes y) { return {x.a < y.a, x.b < y.b}; }
 inline Mask operator<=(Lanes x, Lanes y) { return {x.a <= y.a, x.b <= y.b}; }
 inline Mask operator>(Lanes x, Lanes y) { return y < x; }
-inline Mask operator>=(Lanes x, Lanes y) { return y <= x; }
 inline Mask operator&(Mask x, Mask y) { return {x.a & y.a, x.b & y.b}; }
-inline Mask operator!(Mask x) { return {~x.a, ~x.b}; }
 
 inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, mask.b ? x.b : y.b}; }
 inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over
@@ -70,23 +67,15 @@ struct Singles {
   Singles(float x) : v(Eight{x, x, x, x, x, x, x, x}) {}  // NOLINT: a number stands for eight of it
 
   Singles& operator+=(Singles y) { v += y.v; return *this; }
-  Singles& operator-=(Singles y) { v -= y.v; return *this; }
-  Singles& operator*=(Singles y) { v *= y.v; return *this; }
 };
 
 inline Singles operator+(Singles x, Singles y) { return Singles(x.v + y.v); }
 inline Singles operator-(Singles x, Singles y) { return Singles(x.v - y.v); }
 inline Singles operator*(Singles x, Singles y) { return Singles(x.v * y.v); }
-inline Singles operator/(Singles x, Singles y) { return Singles(x.v / y.v); }
-inline Singles operator-(Singles x) { return Singles(-x.v); }
 inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
 inline EightBits operator<=(Singles x, Singles y) { return x.v <= y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
-inline EightBits operator>=(Singles x, Singles y) { return x.v >= y.v; }
 inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
-inline Singles max(Singles x, Singles y) { return where(x < y, y, x); }
-inline Singles min(Singles x, Singles y) { return where(y < x, y, x); }
-inline Singles abs(Singles x) { return max(x, -x); }
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
 inline double where(bool mask, double x, double y) { return mask ? x : y; }
 
@@ -111,31 +100,22 @@ inline Four widened(Half x) {
 #endif
 }
 
-// The same eight numbers in another type; of a single sample, the first.
-template <class V>
-inline V narrowed(Lanes x) {
-  if constexpr (std::is_same_v<V, Lanes>) return x;
-  if constexpr (std::is_floating_point_v<V>) return V(x.a[0]);
-  if constexpr (std::is_same_v<V, Singles>) {
-    const Half low = __builtin_convertvector(x.a, Half), high = __builtin_convertvector(x.b, Half);
-    return V(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
-  }
+// The same eight numbers in another type.
+inline Lanes widened(Singles x) {
+  return {widened(Half(__builtin_shufflevector(x.v, x.v, 0, 1, 2, 3))),
+          widened(Half(__builtin_shufflevector(x.v, x.v, 4, 5, 6, 7)))};
 }
 
-template <class V>
-inline Lanes widened(V x) {
-  if constexpr (std::is_same_v<V, Lanes>) return x;
-  if constexpr (std::is_floating_point_v<V>) return Lanes(double(x));
-  if constexpr (std::is_same_v<V, Singles>) {
-    return {widened(Half(__builtin_shufflevector(x.v, x.v, 0, 1, 2, 3))),
-            widened(Half(__builtin_shufflevector(x.v, x.v, 4, 5, 6, 7)))};
-  }
+inline Singles narrowed(Lanes x) {
+  const Half low = __builtin_convertvector(x.a, Half), high = __builtin_convertvector(x.b, Half);
+  return Singles(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 template <class V, class U>
 inline V converted(U x) {
   if constexpr (std::is_same_v<V, U>) return x;
-  else return narrowed<V>(widened(x));
+  else if constexpr (std::is_same_v<V, Lanes>) return widened(x);
+  else return narrowed(x);
 }
 
 // -1, 0 or 1 of each sample, as a byte each and as numbers.

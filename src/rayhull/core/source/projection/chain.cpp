@@ -152,18 +152,21 @@ class PathBackward {
   }
 
  private:
-  // The gradient, the multiplier before each coordinate, and which coordinates a bound holds.
+  // The gradient, the multiplier before each coordinate, and which coordinates a bound holds: in a pool at a bound that they
+  // share, all but one are on it up to rounding, and only that one is held.
   void read(int64_t s) {
     const double *lower = p_.lower.of(s), *upper = p_.upper.of(s), *multipliers = p_.multipliers + s * (d_ - 1);
     p_.points.read(s, v_.data()), p_.gradients.read(s, g_.data());
     bool constant = is_crossed(lower, upper, d_);
+    double reach = 0.0;
     for (int64_t k = 0; k + 1 < d_; k++) {
       push_[k + 1] = multipliers[p_.rows[k]] / p_.unit_steps[p_.rows[k]];
       constant |= std::isnan(push_[k + 1]);
     }
+    for (int64_t k = 0; k < d_; k++) reach = std::max(reach, std::abs(v_[k]) + (push_[k] + push_[k + 1]) / p_.roots[k]);
     for (int64_t k = 0; k < d_; k++) {
-      const double v = v_[k] - (push_[k + 1] - push_[k]) / p_.roots[k];
-      held_[k] = (v < lower[p_.order[k]]) | (v > upper[p_.order[k]]);
+      const double v = v_[k] - (push_[k + 1] - push_[k]) / p_.roots[k], rounding = ROUNDING * reach;
+      held_[k] = (v < lower[p_.order[k]] - rounding) | (v > upper[p_.order[k]] + rounding);
       if (constant) g_[k] = 0.0;
     }
   }

@@ -1,4 +1,4 @@
-// Numbers that rayhull/projection knows too, in problem.py, certificate.py and solvers/far.py.
+// Numbers that rayhull/projection knows too, in problem.py and solvers/any_rows.py.
 #pragma once
 
 #include <cstdint>
