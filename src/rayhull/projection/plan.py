@@ -15,7 +15,7 @@ from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
 from rayhull.projection.solvers.banded import Banded
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order
-from rayhull.projection.solvers.one_by_one import EXTERNAL, External, LeastDistance, installed
+from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -29,7 +29,6 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "active set": (Clamp, *GENERIC),
     "dual": (Clamp, DualNewton),
 }
-NAMES = (*SOLVERS, *EXTERNAL)
 MOST = 8  # plans kept for one set
 
 
@@ -111,11 +110,9 @@ class Block:
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
-        """Who is asked where the first one gave no certified answer: our other solvers, then those installed."""
+        """Who is asked where the first one gave no certified answer: the other solvers for any rows."""
         kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
-        ours = [kind(self.form) for kind in kinds if kind.fits(self.form)]
-        others = [External(self.form, name) for name in ("daqp", "piqp") if installed(name)]
-        return tuple(solver for solver in (*ours, *others) if solver.name != self.solver.name)
+        return tuple(kind(self.form) for kind in kinds if kind.fits(self.form) and kind.name != self.solver.name)
 
     def on(self, device: torch.device) -> Constants:
         """The numbers of the form as tensors on a device."""
@@ -229,10 +226,6 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
 
 
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    if solver in EXTERNAL:
-        form = StandardForm.of(P, weights, compiled=on_host)
-        rows, rows_eq = P.layout.inequalities[None], P.layout.equalities[None]
-        return (Block(form, External(form, solver), np.arange(P.dim)[None], np.ones(1), rows, rows_eq),)
     return tuple(
         _block(P, group, members, w, solver, on_host)
         for group in P.mirrored_groups
