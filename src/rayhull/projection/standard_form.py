@@ -19,6 +19,8 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from rayhull.core import operators
+from rayhull.exact.elimination import reduction
+from rayhull.exact.numbers import others
 from rayhull.sets.rows import Array, Rows, unit_rows
 
 if TYPE_CHECKING:
@@ -240,7 +242,7 @@ class StandardForm:
         stated, m = Rows.stack([inequalities, equalities]), len(inequalities)
         scaled = stated.matrix if root is None else sp.csr_array(stated.matrix @ sp.diags_array(1 / root))
         unit, c, norms = unit_rows(scaled, stated.rhs)
-        replaced = independent_equalities(equalities, scale) if stated is not inequalities else None
+        replaced = orthonormal_equalities(equalities, scale) if stated is not inequalities else None
         if replaced is not None:
             basis, combination = replaced
             unit = sp.vstack([unit[:m], sp.csr_array(basis)], format="csr")
@@ -276,7 +278,7 @@ class StandardForm:
         return np.where(first, ends[:, 0], ends[:, 1]), np.where(first, ends[:, 1], ends[:, 0])
 
 
-def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:
+def orthonormal_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:
     """Rows Q and a matrix T with {z : Q z = T b_eq} the same plane in scaled coordinates; None where no need is.
 
     Q has rows at right angles, then a zero row for each dependent equality, whose T b_eq is 0 as long as the
@@ -285,13 +287,24 @@ def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Arra
     k, d = len(equalities), equalities.dim
     if k < 2 or k * d > ENTRIES or not _is_nearly_dependent(equalities):
         return None
-    echelon, combination = _echelon(_rationals(equalities))
-    rank = sum(any(row) for row in echelon)
-    R, T = np.array(echelon, float) / scale, np.array(combination, float)
-    q, upper = np.linalg.qr(R[:rank].T)  # R = upper^T q^T
-    Q, C = np.zeros((k, d)), T.copy()
-    Q[:rank], C[:rank] = q.T, np.linalg.solve(upper.T, T[:rank])
-    return Q, C
+    matrix, times = equalities.dense_integers()[0].astype(object), _times_stated(equalities)
+    chosen, pivots, weights, common = reduction(matrix)
+    rank, rest = len(chosen), others(chosen, k)
+    echelon = (weights.dot(matrix[chosen]) / common).astype(float)
+    Q, T = np.zeros((k, d)), np.zeros((k, k))
+    q, upper = np.linalg.qr((echelon / scale).T)  # the echelon form = upper^T q^T
+    Q[:rank], T[:rank, chosen] = q.T, np.linalg.solve(upper.T, (weights / common).astype(float) * times[chosen])
+    T[np.arange(rank, k), rest] = 1.0
+    T[rank:, chosen] = -(matrix[np.ix_(rest, pivots)].dot(weights) / common).astype(float) * times[chosen]
+    T[rank:, chosen] /= times[rest, None]
+    return Q, T
+
+
+def _times_stated(equalities: Rows) -> Array:
+    """By how much each row of the exact integers is longer than the stated one."""
+    first = equalities.indptr[:-1]
+    stated = zip(equalities.exact[0][first].tolist(), equalities.data[first].tolist(), strict=True)
+    return np.array([float(Fraction(whole) / Fraction(value)) for whole, value in stated])
 
 
 def _is_nearly_dependent(equalities: Rows) -> bool:
@@ -311,32 +324,3 @@ def _hidden(equalities: Rows) -> bool:
     """Whether integers are so large that rows which look dependent in floats may not be."""
     assert equalities.integers is not None
     return max((abs(int(v)) for v in equalities.integers[0]), default=0) > 2**26
-
-
-def _rationals(equalities: Rows) -> list[list[Fraction]]:
-    """The stated rows exactly, each beside its row of the identity."""
-    k, width = len(equalities), equalities.dim
-    rows = [[Fraction(0)] * width + [Fraction(int(i == j)) for j in range(k)] for i in range(k)]
-    stated = equalities.data.tolist()
-    for i, j, value in zip(equalities.row_of_entry.tolist(), equalities.indices.tolist(), stated, strict=True):
-        rows[i][j] = Fraction(value)
-    return rows
-
-
-def _echelon(rows: list[list[Fraction]]) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
-    """Reduced row echelon form, and the combinations of rows that give it; dependent rows come last, as 0."""
-    k = len(rows)
-    width, done = len(rows[0]) - k, 0
-    for column in range(width):
-        pivot = next((i for i in range(done, k) if rows[i][column]), None)
-        if pivot is None:
-            continue
-        rows[done], rows[pivot] = rows[pivot], rows[done]
-        head = rows[done][column]
-        rows[done] = [v / head for v in rows[done]]
-        for i in range(k):
-            if i != done and rows[i][column]:
-                factor = rows[i][column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[done], strict=True)]
-        done += 1
-    return [row[:width] for row in rows], [row[width:] for row in rows]

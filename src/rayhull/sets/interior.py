@@ -11,7 +11,6 @@ with R the scale of the data and p the point of the set nearest to 0. On a cone 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
 from rayhull.errors import UnverifiedError
-from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
+from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.barrier import LARGE, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
@@ -66,10 +65,7 @@ def independent_equalities(rows: Rows) -> Rows:
 def _reduced(rows: Rows) -> Rows:
     """The reduced echelon form: the identity in the pivot columns, as integers."""
     matrix, rhs = (v.astype(object) for v in rows.dense_integers())
-    chosen, pivots = independent_rows(matrix)
-    back, scales = (v.astype(object) for v in inverse(matrix[np.ix_(chosen, pivots)]))
-    common = math.lcm(*(int(s) for s in scales))
-    weights = back * (common // scales)  # (inverse of the pivot columns) · common
+    chosen, _, weights, _ = reduction(matrix)
     table = primitive(np.concatenate([weights.dot(matrix[chosen]), weights.dot(rhs[chosen])[:, None]], axis=1))
     return _from_table(table[:, :-1], table[:, -1])
 

@@ -5,7 +5,6 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import scipy  # scipy.optimize is loaded when it is first used: 0.12 s, and many
 import scipy.sparse as sp
 
 from rayhull.errors import EmptySetError
-from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse, rank
+from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, reduction
 from rayhull.exact.numbers import Array, others
 from rayhull.sets.rows import Label, Rows
 
@@ -267,16 +266,12 @@ def _is_refuted(rows: Rows, equalities: Rows) -> bool:
     """
     (A, b), (E, e) = rows.dense_integers(), equalities.dense_integers()
     matrix, rhs = np.concatenate([A, E]).astype(object), np.concatenate([b, e]).astype(object)
-    chosen, pivots = independent_rows(matrix)
+    chosen, pivots, weights, common = reduction(matrix)
     rest = others(chosen, len(matrix))
     if len(rest) != 1:
         return False
-    back, scales = inverse(matrix[np.ix_(chosen, pivots)])
-    common = math.lcm(*(int(s) for s in scales))
-    # matrix[rest] = (matrix[rest, pivots] back / scales) matrix[chosen], so these multipliers cancel all rows
-    multipliers = np.zeros(len(matrix), dtype=object)
-    through = matrix[rest[0], pivots].dot(back.astype(object)) if len(pivots) else np.zeros(0, dtype=object)
-    multipliers[chosen] = [-int(t) * (common // int(s)) for t, s in zip(through, scales, strict=True)]
+    multipliers = np.zeros(len(matrix), dtype=object)  # that cancel all rows
+    multipliers[chosen] = -matrix[rest[0], pivots].dot(weights) if len(pivots) else 0
     multipliers[rest[0]] = common
     for y in (multipliers, -multipliers):
         if (y[: len(A)] >= 0).all() and y.dot(rhs) < 0:
