@@ -8,7 +8,7 @@ import torch
 
 import rayhull as rh
 from experiments.solvers import OneByOne
-from rayhull.errors import EmptySetError
+from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.plan import plan
 
 
@@ -147,3 +147,43 @@ def test_points_and_sides_are_read_and_never_handed_back(shape):
     assert bool((b == 1.0).all())
     rh.project(P, x, b=b).sum().backward()
     assert x.grad.shape == x.shape
+
+
+def node_balance() -> tuple[rh.Polyhedron, np.ndarray]:
+    """A flow of 12 nodes and 30 edges within capacities, with the balance of every node: they sum to 0."""
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, 12, 30)
+    E = np.zeros((12, 30), int)
+    E[start, np.arange(30)], E[(start + rng.integers(1, 12, 30)) % 12, np.arange(30)] = 1, -1
+    return rh.Polyhedron(A_eq=E, b_eq=np.zeros(12), lower=0, upper=1), rng.uniform(0.3, 0.7, (6, 30)) @ E.T
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype(dtype: torch.dtype) -> None:
+    P, demand = node_balance()
+    x, b_eq = torch.randn(6, 30, dtype=dtype), torch.tensor(demand, dtype=dtype)
+    z, info = rh.project(P, x, b_eq=b_eq, return_info=True)
+    assert info.residual.max() < 1e-12
+    torch.testing.assert_close(
+        z.double() @ torch.tensor(P.A_eq.T).double(), b_eq.double(), atol=8 * torch.finfo(dtype).eps, rtol=0
+    )
+    assert torch.equal(rh.project(P, x, b_eq=b_eq, infeasible="least"), z)
+    b_eq[0, 0] += 64 * torch.finfo(dtype).eps if dtype == torch.bfloat16 else 1e-3
+    with pytest.raises(EmptySetError, match="sample 0"):
+        rh.project(P, x, b_eq=b_eq)
+
+
+def test_the_least_violation_is_given_where_nothing_can_be_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    P, demand = node_balance()
+    monkeypatch.setattr("rayhull.projection.plan.ROUNDINGS", 0)  # sides that disagree too little for a proof
+    x, b_eq = torch.randn(6, 30), torch.tensor(demand).float()
+    with pytest.raises(UnverifiedError, match="sample"):
+        rh.project(P, x, b_eq=b_eq)
+    z, info = rh.project(P, x, b_eq=b_eq, infeasible="least", return_info=True)
+    assert info.infeasible.any()
+    assert P.violation(z, b_eq=b_eq).max() < 1e-6
+
+
+def test_a_set_says_that_an_equality_follows_from_the_others() -> None:
+    assert "12 equalities, 60 bounds; 1 equality follows from the others" in node_balance()[0].describe()
+    assert "follow" not in rh.simplex(3).describe()

@@ -30,6 +30,7 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "dual": (Clamp, DualNewton),
 }
 MOST = 8  # plans kept for one set
+ROUNDINGS = 4  # by so many, of a side's own dtype, the sides of equalities that depend on each other may disagree
 
 
 class Places:
@@ -155,11 +156,11 @@ class Block:
         return torch.cat(parts, 1) if parts else otherwise
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
-        """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows) in float64."""
+        """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
         picked = value if self.count == 1 and len(rows) == value.shape[1] else value.index_select(1, rows)
         if self.count > 1 or len(picked) != n:  # a single sample is spared what it does not need: each costs 2 µs
             picked = picked.expand(n, -1).reshape(n * self.count, -1)
-        return picked if picked.dtype == torch.float64 else picked.double()
+        return picked
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
@@ -175,7 +176,7 @@ class Constants:
     """The numbers of a block's form as tensors on one device."""
 
     def __init__(self, block: Block, device: torch.device) -> None:
-        form = block.form
+        self.form = form = block.form
         self.c, self.lower, self.upper = (
             torch.as_tensor(v, dtype=torch.float64, device=device)[None] for v in (form.c, form.lower, form.upper)
         )
@@ -195,13 +196,22 @@ class Constants:
 
     def scaled(self, b: Tensor) -> Tensor:
         """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""
-        return b / self.norms_of_inequalities
+        return b.double() / self.norms_of_inequalities
 
     def combined(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
+        b_eq = b_eq if b_eq.dtype == torch.float64 else self._consistent(b_eq)
         if self.combination is not None:
             return b_eq @ self.combination.mT
         return b_eq / self.norms_of_equalities
+
+    def _consistent(self, b_eq: Tensor) -> Tensor:
+        """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
+        null, lengths = (torch.as_tensor(v, device=b_eq.device) for v in self.form.dependence)
+        unit = b_eq.double() / lengths
+        defect, size = unit @ null, unit.abs() @ null.abs()
+        rounding = torch.finfo(b_eq.dtype).eps * ROUNDINGS * size
+        return (unit - torch.where(defect.abs() <= rounding, defect, 0.0) @ null.mT) * lengths
 
     def combined_back(self, w: Tensor) -> Tensor:
         """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""

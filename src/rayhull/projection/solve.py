@@ -87,13 +87,13 @@ def answered(
         tried.append(solver.name)
         done.fallback.append(_try(solver, problem, solution, left) // count)
     lost = (solution.status == UNSOLVED).nonzero()[:, 0]
-    if len(lost):
+    if len(lost) and infeasible == "raise":
         worst = float(solution.residual[lost].max())
         raise UnverifiedError(
             f"No certified nearest point for {_names(lost // count)}: the KKT residual is {worst:.1e} after "
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
-    empty = (solution.status == EMPTY).nonzero()[:, 0]
+    empty = (solution.status != SOLVED).nonzero()[:, 0]
     if len(empty) and infeasible == "raise":
         raise EmptySetError(
             f"No point satisfies the right-hand sides and bounds of {_names(empty // count)}. "
@@ -138,7 +138,7 @@ class Info:
         steps: iterations, the most over the blocks of a sample.
         solvers: how each kind of block was solved.
         fallback: samples that a second solver had to answer.
-        infeasible: samples with no feasible point, answered by the least violation.
+        infeasible: samples without a certified feasible point, answered by the least violation.
         multipliers: (\\*, m), of the rows A z <= b: positive where a row binds, 0 elsewhere.
         multipliers_eq: (\\*, m_eq), of the rows A_eq z = b_eq, of either sign.
         bound_multipliers: (\\*, event shape): positive where an upper bound binds, negative where a lower one does.

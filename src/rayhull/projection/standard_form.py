@@ -232,6 +232,7 @@ class StandardForm:
     norms: Array  # (M,): stated row = norms * unit row, in scaled coordinates
     root: Array | None  # (d,): √w, or None for the plain metric
     compiled: bool  # whether the compiled kernels serve the device
+    equalities: Rows  # as stated
     combination: Array | None = None  # (k, k_stated): c of the equalities = combination @ b_eq; None: b_eq / norms
 
     @staticmethod
@@ -250,9 +251,8 @@ class StandardForm:
         rows = sp.csr_array(unit)
         rows.sort_indices()
         lower, upper = P.lower_bounds * scale, P.upper_bounds * scale
-        return StandardForm(
-            Matrix(rows), m, c, lower, upper, norms, root, compiled, None if replaced is None else replaced[1]
-        )
+        combination = None if replaced is None else replaced[1]
+        return StandardForm(Matrix(rows), m, c, lower, upper, norms, root, compiled, equalities, combination)
 
     @property
     def d(self) -> int:
@@ -262,6 +262,17 @@ class StandardForm:
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @cached_property
+    def dependence(self) -> tuple[Array, Array]:
+        """An orthonormal basis (k, r) of the combinations in which the unit equalities cancel; their lengths (k,)."""
+        unit, _, lengths = self.equalities.unit
+        k, d = unit.shape
+        if k * d > ENTRIES:
+            return np.zeros((k, 0)), lengths
+        U, values, _ = np.linalg.svd(unit.toarray(), full_matrices=k > d)
+        independent = int((values > DEPENDENT * values.max(initial=0.0)).sum())
+        return U[:, independent:], lengths
 
     @cached_property
     def differences(self) -> tuple[Array, Array] | None:
