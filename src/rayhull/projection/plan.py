@@ -18,6 +18,7 @@ from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, Clippe
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -235,6 +236,7 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
     return kept[key]
 
 
+@one_blas_thread()
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
     return tuple(
         _block(P, group, members, w, solver, on_host)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.plan import Plan
-from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
+from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solvers.one_by_one import least_violation
 

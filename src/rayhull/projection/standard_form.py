@@ -251,8 +251,8 @@ class StandardForm:
         rows = sp.csr_array(unit)
         rows.sort_indices()
         lower, upper = P.lower_bounds * scale, P.upper_bounds * scale
-        combination = None if replaced is None else replaced[1]
-        return StandardForm(Matrix(rows), m, c, lower, upper, norms, root, compiled, equalities, combination)
+        kept = None if replaced is None else replaced[1]
+        return StandardForm(Matrix(rows), m, c, lower, upper, norms, root, compiled, equalities, kept)
 
     @property
     def d(self) -> int:

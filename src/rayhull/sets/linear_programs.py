@@ -16,6 +16,7 @@ from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, reduction
 from rayhull.exact.numbers import Array, others
 from rayhull.sets.rows import Label, Rows
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -33,8 +34,10 @@ BARELY, SEEN = 1e-5, 1e-9
 FEW = 64  # a contradiction of at most this many rows is thinned to one in which every row is needed
 
 
-def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None)) -> Any:
-    """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS."""
+def solve(
+    cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None), seconds: float = np.inf
+) -> Any:
+    """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS, which stops after so many seconds."""
     none = A.shape[0] == 0, A_eq.shape[0] == 0
     return scipy.optimize.linprog(
         cost,
@@ -45,7 +48,11 @@ def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (
         bounds=bounds,
         # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
         method="highs-ipm" if A.shape[0] > 2000 else "highs",
-        options={"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE},
+        options={
+            "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+            "time_limit": seconds,
+        },
     )
 
 
@@ -108,6 +115,7 @@ def _deepest_once(
     return Deepest(np.asarray(result.x[:-1]), float(result.x[-1]), -y, -z)
 
 
+@one_blas_thread()
 def is_bounded(P: Polyhedron) -> bool:
     """Whether the only direction r with A r <= 0, A_eq r = 0 is 0.
 
@@ -126,6 +134,7 @@ def is_bounded(P: Polyhedron) -> bool:
     return bool(result.status == 0)
 
 
+@one_blas_thread()
 def row_rank(rows: Rows) -> int:
     """The rank of the rows: exact for integers, by singular values for floats."""
     if rows.integers is not None:
@@ -186,6 +195,7 @@ def _keys(rows: Rows) -> list[bytes]:
 # -- is the set empty, and which of its rows contradict each other -----------------------------------------------------
 
 
+@one_blas_thread()
 def refuse_if_empty(P: Polyhedron) -> None:
     """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0."""
     _refuse_crossed_bounds(P)
