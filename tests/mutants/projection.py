@@ -163,4 +163,11 @@ MUTANTS = [
         ("test_projection_sides.py::test_the_least_violation_is_given_where_nothing_can_be_certified",),
         'infeasible="least" fails where nothing is certified',
     ),
+    Mutant(
+        "core/library.py",
+        "        _warn_once()\n",
+        "        pass\n",
+        ("test_core.py::test_without_the_binary_the_reference_runs_and_says_so",),
+        "without a compiled core everything is slow without a word",
+    ),
 ]
