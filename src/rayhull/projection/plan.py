@@ -208,11 +208,19 @@ class Constants:
 
     def _consistent(self, b_eq: Tensor) -> Tensor:
         """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
-        null, lengths = (torch.as_tensor(v, device=b_eq.device) for v in self.form.dependence)
+        if self.dependence is None:
+            return b_eq.double()
+        null, lengths = self.dependence
         unit = b_eq.double() / lengths
         defect, size = unit @ null, unit.abs() @ null.abs()
         rounding = torch.finfo(b_eq.dtype).eps * ROUNDINGS * size
         return (unit - torch.where(defect.abs() <= rounding, defect, 0.0) @ null.mT) * lengths
+
+    @cached_property
+    def dependence(self) -> tuple[Tensor, Tensor] | None:
+        """The form's, None where the equalities are independent."""
+        null, lengths = (torch.as_tensor(v, device=self.c.device) for v in self.form.dependence)
+        return (null, lengths) if null.shape[1] else None
 
     def combined_back(self, w: Tensor) -> Tensor:
         """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""

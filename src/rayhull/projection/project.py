@@ -70,7 +70,7 @@ class Projector:
             return found[0]
 
         z: Tensor = Nearest.apply(run, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
-        return z.reshape(x.shape), found[0]
+        return z if flat is x else z.reshape(x.shape), found[0]
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""
