@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.errors import EmptySetError
 from rayhull.maps.sample_rows import interior_points
 from rayhull.sets.base_rule import FAIR, NoBaseRuleError
 
@@ -90,12 +91,69 @@ def test_a_row_that_the_equalities_fix_needs_no_margin():
         ({"b_eq": (1, 0)}, "low <= high"),
         ({"b_eq": (0, np.inf)}, "finite"),
         ({"b_eq": (np.zeros(3), 1)}, r"of shape \(1,\)"),
+        ({"b_eq": 1.0}, r"a pair \(low, high\) of two numbers or arrays of shape \(1,\), got 1.0"),
         ({"b": (0, 1)}, "states no b"),
     ],
 )
 def test_a_range_that_makes_no_sense_is_refused(varies, message):
     with pytest.raises(ValueError, match=message):
         DISPATCH.base_rule(varies)
+
+
+def test_a_range_whose_middle_has_no_point_is_refused_by_that_name():
+    P = rh.Polyhedron([[1, 1]], [1], A_eq=[[1, 1]], b_eq=[0])
+    with pytest.raises(
+        EmptySetError, match=r"middle \(low \+ high\) / 2 of varies\['b_eq'\] has no feasible point: A\[0\]"
+    ):
+        P.base_rule({"b_eq": (0.0, 4.0)})
+
+
+def test_a_range_in_which_a_row_that_nothing_moves_breaks_is_refused():
+    P = rh.Polyhedron([[1, 1, 0]], [1], A_eq=[[1, 1, 0]], b_eq=[0], lower=-9, upper=9)  # x0 + x1 = θ <= 1
+    assert P.base_rule({"b_eq": (-1.0, 1.0)}).slack[0] == pytest.approx(0, abs=1e-9)
+    with pytest.raises(NoBaseRuleError, match=r"no slack for A\[0\]") as refusal:
+        P.base_rule({"b_eq": (-1.0, 1.1)})
+    assert refusal.value.rows == ("A[0]",)
+
+
+def test_the_promised_slack_counts_the_rounding_of_its_own_sums():
+    """Where what is left is a difference of large numbers, the promise is below the exact slack, not near it."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        centre = 1e6 * rng.normal(size=3)
+        A = rng.normal(size=(6, 3))
+        P = rh.Polyhedron(A, A @ centre + 1e-3, lower=centre - 1, upper=centre + 1)
+        b = A @ centre
+        rule = P.base_rule({"b": (b + 1e-3, b + 3e-3)})
+        for theta in (rule.low, rule.high):
+            exact = [
+                Fraction(k) + sum(Fraction(a) * Fraction(t) for a, t in zip(row, theta.tolist(), strict=True))
+                for row, k in zip(rule.matrix.tolist(), rule.offset.tolist(), strict=True)
+            ]
+            slack = [
+                Fraction(c) - sum(Fraction(a) * v for a, v in zip(row, exact, strict=True))
+                for row, c in zip(A.tolist(), theta.tolist(), strict=True)
+            ]
+            assert all(Fraction(p) <= s for p, s in zip(rule.slack[:6].tolist(), slack, strict=True))
+
+
+def test_the_rule_of_a_flow_of_fifty_nodes_takes_sparse_programs_and_says_what_it_does(capsys, monkeypatch):
+    monkeypatch.setattr("rayhull.progress.PATIENCE", 0.01)
+    rng = np.random.default_rng(0)
+    start, edges = rng.integers(0, 50, 120), np.arange(120)
+    E = np.zeros((50, 120), int)
+    E[start, edges], E[(start + rng.integers(1, 50, 120)) % 50, edges] = 1, -1
+    b_eq = E[:-1] @ rng.uniform(0.3, 0.7, 120)
+    P = rh.Polyhedron(A_eq=E[:-1], b_eq=b_eq, lower=0, upper=1)
+    rule = P.base_rule({"b_eq": (b_eq - 0.02, b_eq + 0.02)})
+    np.testing.assert_allclose(E[:-1] @ rule.matrix, np.eye(49), atol=1e-10)
+    assert "a base point that follows the sides (linear program" in capsys.readouterr().err
+
+
+def test_a_linear_program_that_takes_too_long_is_no_rule(monkeypatch):
+    monkeypatch.setattr("rayhull.sets.base_rule.SECONDS", 0.0)
+    with pytest.raises(NoBaseRuleError, match="within 0 s: let fewer things vary"):
+        DISPATCH.base_rule({"b_eq": (0.1, 2.1)})
 
 
 # -- phase 1 -----------------------------------------------------------------------------------------------------------

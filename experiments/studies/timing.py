@@ -26,6 +26,7 @@ from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
 from experiments.results import Run
 from experiments.settings import option
+from experiments.solvers import OneByOne
 from experiments.studies import Job, Study, job
 from experiments.studies.projection import paper_set
 
@@ -85,7 +86,7 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
     P = paper_set()
     nets = {name: forward_pass(trained(model, name, settings, digits)) for name in NETWORKS}
     ours = rh.ProjectedInEval(nets["unconstrained"], P).eval()
-    loop = rh.ProjectedInEval(nets["unconstrained"], P, solver="osqp").eval()
+    loop = nn.Sequential(nets["unconstrained"], OneByOne(P, "osqp")).eval()
     fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
     if settings.compiled:
         compiled = {name: torch.compile(nets[name]) for name in ("unconstrained", "constrained")}

@@ -142,4 +142,32 @@ MUTANTS = [
         ("test_pins_projection.py::test_a_second_solver_is_believed_only_up_to_the_stated_residual",),
         "a fallback's answer is taken whatever its residual",
     ),
+    Mutant(
+        "projection/plan.py",
+        "        return (unit - torch.where(defect.abs() <= rounding, defect, 0.0) @ null.mT) * lengths",
+        "        return unit * lengths",
+        ("test_projection_sides.py::test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype",),
+        "sides in float32 of equalities that depend on each other contradict themselves",
+    ),
+    Mutant(
+        "projection/plan.py",
+        "ROUNDINGS = 4 ",
+        "ROUNDINGS = 40000 ",
+        ("test_projection_sides.py::test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype",),
+        "sides of dependent equalities that contradict each other are answered",
+    ),
+    Mutant(
+        "projection/solve.py",
+        '    if len(lost) and infeasible == "raise":',
+        "    if len(lost):",
+        ("test_projection_sides.py::test_the_least_violation_is_given_where_nothing_can_be_certified",),
+        'infeasible="least" fails where nothing is certified',
+    ),
+    Mutant(
+        "core/library.py",
+        "        _warn_once()\n",
+        "        pass\n",
+        ("test_core.py::test_without_the_binary_the_reference_runs_and_says_so",),
+        "without a compiled core everything is slow without a word",
+    ),
 ]

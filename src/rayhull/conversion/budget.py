@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rayhull.errors import BudgetExceededError
+from rayhull.progress import draw
 
 ALTERNATIVES = 'Raise the limit, or use method="shrink" or method="projection", which need no generators.'
 PERIOD = 0.1  # seconds between two reports
@@ -106,11 +107,6 @@ def progress_bar(progress: None | bool | Report) -> Iterator[Report | None]:
 
 
 def _draw(step: Step) -> None:
-    done = step.row / max(1, step.rows)
-    filled = round(20 * done)
     ahead = f", next row ~{step.pairs / PAIRS_PER_SECOND:.1f} s" if step.pairs > PAIRS_PER_SECOND else ""
-    sys.stderr.write(
-        f"\r\x1b[Kblock {step.block}/{step.blocks} [{'#' * filled}{'.' * (20 - filled)}] "
-        f"row {step.row}/{step.rows}, {step.rays} rays, {step.seconds:.1f} s{ahead}"
-    )
-    sys.stderr.flush()
+    where = f"row {step.row}/{step.rows}, {step.rays} rays, {step.seconds:.1f} s{ahead}"
+    draw(f"block {step.block}/{step.blocks}", where, step.row / max(1, step.rows))

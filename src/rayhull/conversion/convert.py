@@ -18,6 +18,7 @@ from rayhull.conversion.verification import prove_complete
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.numbers import sort_rows
 from rayhull.sets.rows import Array
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 EitherGenerators = Generators | ExactGenerators  # of a block: floats, or integers alone
 
 
+@one_blas_thread()
 def convert(
     P: Polyhedron,
     engine: str = "auto",

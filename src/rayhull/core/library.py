@@ -7,25 +7,45 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from functools import cache
 from pathlib import Path
 
 from rayhull.core import build
 
+TURNED_OFF = "reference (RAYHULL_CORE=0)"
+
 
 def status() -> str:
     """What runs, for each library."""
-    return "; ".join(f"{name}: {_find(name)[1]}" for name in build.PARTS)
+    found = {name: _find(name) for name in build.PARTS}
+    slow = "; 30 to 600 times slower than compiled" if any(library is None for library, _ in found.values()) else ""
+    return "; ".join(f"{name}: {what}" for name, (_, what) in found.items()) + slow
 
 
 def load(name: str) -> ctypes.CDLL | None:
     """The compiled library ``conversion`` or ``operators``, if it is there, runs here and fits these sources."""
-    return _find(name)[0]
+    found, what = _find(name)
+    if found is None and what != TURNED_OFF:
+        _warn_once()
+    return found
+
+
+@cache
+def _warn_once() -> None:
+    """The first call that goes without a library says so; who set ``RAYHULL_CORE=0`` knows."""
+    warnings.warn(
+        f"rayhull runs without its compiled core ({status()}). It needs a C++ compiler: "
+        "python -m rayhull.core.build; RAYHULL_CORE=0 in the environment takes the reference without this warning.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def look_again() -> None:
     """Forget which libraries were found: after a build, or another ``RAYHULL_CORE``."""
     _find.cache_clear()
+    _warn_once.cache_clear()
 
 
 @cache
@@ -33,7 +53,7 @@ def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
     """A library, and what to say of it."""
     setting = os.environ.get("RAYHULL_CORE", "")
     if setting == "0":
-        return None, "reference (RAYHULL_CORE=0)"
+        return None, TURNED_OFF
     folder = Path(setting) if setting else build.FOLDER
     path = next((p for p in reversed(_paths(name, folder)) if p.exists()), None)
     if path is None:

@@ -157,6 +157,17 @@ def _sparse_rank(data: Array, indices: Array, indptr: Array, prime: int) -> int:
     return len(reduced)
 
 
+def reduction(matrix: Array) -> tuple[Array, Array, Array, int]:
+    """Independent rows, their pivot columns, and integers W and s with W matrix[rows][:, columns] = s · identity.
+
+    W matrix[rows] / s is then the reduced echelon form; another row is matrix[row, columns] W / s times the rows.
+    """
+    rows, columns = independent_rows(matrix)
+    back, scales = (v.astype(object) for v in inverse(matrix[np.ix_(rows, columns)]))
+    common = math.lcm(*(int(s) for s in scales))
+    return rows, columns, back * (common // scales), common
+
+
 def inverse(matrix: Array) -> tuple[Array, Array]:
     """Integers K and positive s with matrix @ K = diag(s), exactly. The matrix must be regular.
 

@@ -15,9 +15,10 @@ from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
 from rayhull.projection.solvers.banded import Banded, banded_order
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
-from rayhull.projection.solvers.one_by_one import EXTERNAL, External, LeastDistance, installed
+from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -29,8 +30,8 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "active set": (Clamp, *GENERIC),
     "dual": (Clamp, DualNewton),
 }
-NAMES = (*SOLVERS, *EXTERNAL)
 MOST = 8  # plans kept for one set
+ROUNDINGS = 4  # by so many, of a side's own dtype, the sides of equalities that depend on each other may disagree
 
 
 class Places:
@@ -111,11 +112,9 @@ class Block:
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
-        """Who is asked where the first one gave no certified answer: our other solvers, then those installed."""
+        """Who is asked where the first one gave no certified answer: the other solvers for any rows."""
         kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
-        ours = [kind(self.form) for kind in kinds if kind.fits(self.form)]
-        others = [External(self.form, name) for name in ("daqp", "piqp") if installed(name)]
-        return tuple(solver for solver in (*ours, *others) if solver.name != self.solver.name)
+        return tuple(kind(self.form) for kind in kinds if kind.fits(self.form) and kind.name != self.solver.name)
 
     def on(self, device: torch.device) -> Constants:
         """The numbers of the form as tensors on a device."""
@@ -158,11 +157,11 @@ class Block:
         return torch.cat(parts, 1) if parts else otherwise
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
-        """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows) in float64."""
+        """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
         picked = value if self.count == 1 and len(rows) == value.shape[1] else value.index_select(1, rows)
         if self.count > 1 or len(picked) != n:  # a single sample is spared what it does not need: each costs 2 µs
             picked = picked.expand(n, -1).reshape(n * self.count, -1)
-        return picked if picked.dtype == torch.float64 else picked.double()
+        return picked
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
@@ -178,7 +177,7 @@ class Constants:
     """The numbers of a block's form as tensors on one device."""
 
     def __init__(self, block: Block, device: torch.device) -> None:
-        form = block.form
+        self.form = form = block.form
         self.c, self.lower, self.upper = (
             torch.as_tensor(v, dtype=torch.float64, device=device)[None] for v in (form.c, form.lower, form.upper)
         )
@@ -198,13 +197,30 @@ class Constants:
 
     def scaled(self, b: Tensor) -> Tensor:
         """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""
-        return b / self.norms_of_inequalities
+        return b.double() / self.norms_of_inequalities
 
     def combined(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
+        b_eq = b_eq if b_eq.dtype == torch.float64 else self._consistent(b_eq)
         if self.combination is not None:
             return b_eq @ self.combination.mT
         return b_eq / self.norms_of_equalities
+
+    def _consistent(self, b_eq: Tensor) -> Tensor:
+        """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
+        if self.dependence is None:
+            return b_eq.double()
+        null, lengths = self.dependence
+        unit = b_eq.double() / lengths
+        defect, size = unit @ null, unit.abs() @ null.abs()
+        rounding = torch.finfo(b_eq.dtype).eps * ROUNDINGS * size
+        return (unit - torch.where(defect.abs() <= rounding, defect, 0.0) @ null.mT) * lengths
+
+    @cached_property
+    def dependence(self) -> tuple[Tensor, Tensor] | None:
+        """The form's, None where the equalities are independent."""
+        null, lengths = (torch.as_tensor(v, device=self.c.device) for v in self.form.dependence)
+        return (null, lengths) if null.shape[1] else None
 
     def combined_back(self, w: Tensor) -> Tensor:
         """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""
@@ -228,11 +244,8 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
     return kept[key]
 
 
+@one_blas_thread()
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    if solver in EXTERNAL:
-        form = StandardForm.of(P, weights, compiled=on_host)
-        rows, rows_eq = P.layout.inequalities[None], P.layout.equalities[None]
-        return (Block(form, External(form, solver), np.arange(P.dim)[None], np.ones(1), rows, rows_eq),)
     return tuple(
         _block(P, group, members, w, solver, on_host)
         for group in P.mirrored_groups

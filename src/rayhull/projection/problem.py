@@ -73,7 +73,8 @@ class Problem:
     def active(self, multipliers: Tensor) -> Tensor:
         """Rows that carry a multiplier, and every equality: what is only touched is not active. Shape: (N, M)."""
         active = multipliers > 0
-        active[:, self.m :] = True
+        if self.m < active.shape[1]:
+            active[:, self.m :].fill_(True)
         return active
 
     def at_bound(self, multipliers: Tensor) -> Tensor:

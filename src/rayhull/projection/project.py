@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
-from rayhull.projection.plan import NAMES, Plan, plan
+from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Info, Nearest, Projected, info, solve
 
@@ -23,8 +23,7 @@ class Projector:
 
     Args:
         polyhedron: the set.
-        solver: ``"auto"`` (by structure), ``"active set"``, ``"dual"``, or an external one: ``"osqp"`` (the paper's
-            loop), ``"daqp"``, ``"piqp"``, ``"clarabel"``.
+        solver: ``"auto"`` (by structure), ``"active set"`` or ``"dual"``.
         weights: positive weights of the squared distances (event shape), or None for the Euclidean distance.
         infeasible: ``"raise"``, or ``"least"`` for the least violation where sample-wise right-hand sides contradict
             each other.
@@ -40,8 +39,8 @@ class Projector:
         self.is_dense = (
             self.weights is not None and self.weights.ndim == 2
         )  # a metric that ties all coordinates together
-        if solver not in NAMES:
-            raise ValueError(f"solver must be one of {', '.join(NAMES)}, got {solver!r}.")
+        if solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
 
     def plan(self, device: str) -> Plan:
         """The blocks and their solvers for a type of device."""
@@ -71,7 +70,7 @@ class Projector:
             return found[0]
 
         z: Tensor = Nearest.apply(run, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
-        return z.reshape(x.shape), found[0]
+        return z if flat is x else z.reshape(x.shape), found[0]
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""
@@ -122,7 +121,7 @@ def project(
             (z − x)^T W (z − x), such as the inverse of a covariance.
         b, b_eq, lower, upper: right-hand sides and bounds that replace the set's own, one for each sample.
         A, A_eq: rows that replace the set's own, one matrix for all samples or one for each; batched, dense.
-        solver: ``"auto"``, ``"active set"``, ``"dual"``, ``"osqp"``, ``"daqp"``, ``"piqp"``, ``"clarabel"``.
+        solver: ``"auto"``, ``"active set"`` or ``"dual"``.
         infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
 

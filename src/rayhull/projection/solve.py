@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.projection.plan import Plan
-from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
+from rayhull.projection.plan import Block, Plan
+from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solvers.one_by_one import least_violation
 
@@ -87,13 +87,13 @@ def answered(
         tried.append(solver.name)
         done.fallback.append(_try(solver, problem, solution, left) // count)
     lost = (solution.status == UNSOLVED).nonzero()[:, 0]
-    if len(lost):
+    if len(lost) and infeasible == "raise":
         worst = float(solution.residual[lost].max())
         raise UnverifiedError(
             f"No certified nearest point for {_names(lost // count)}: the KKT residual is {worst:.1e} after "
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
-    empty = (solution.status == EMPTY).nonzero()[:, 0]
+    empty = (solution.status != SOLVED).nonzero()[:, 0]
     if len(empty) and infeasible == "raise":
         raise EmptySetError(
             f"No point satisfies the right-hand sides and bounds of {_names(empty // count)}. "
@@ -138,7 +138,7 @@ class Info:
         steps: iterations, the most over the blocks of a sample.
         solvers: how each kind of block was solved.
         fallback: samples that a second solver had to answer.
-        infeasible: samples with no feasible point, answered by the least violation.
+        infeasible: samples without a certified feasible point, answered by the least violation.
         multipliers: (\\*, m), of the rows A z <= b: positive where a row binds, 0 elsewhere.
         multipliers_eq: (\\*, m_eq), of the rows A_eq z = b_eq, of either sign.
         bound_multipliers: (\\*, event shape): positive where an upper bound binds, negative where a lower one does.
@@ -237,7 +237,8 @@ class Nearest(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         _ = ctx.saved_tensors
         wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 2]]
-        pulled = Pull.apply(ctx.pattern, ctx.shapes, wanted, grads[0])  # type: ignore[no-untyped-call]
+        apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
+        pulled = apply(ctx.pattern, ctx.shapes, wanted, grads[0])
         return None, *(v if v is None else v.to(t) for v, t in zip(pulled, ctx.dtypes, strict=True))
 
 
@@ -261,16 +262,17 @@ class Pattern:
     plan: Plan
     problems: list[Problem]
     multipliers: list[Tensor]
+    infeasible: bool = True  # whether some sample may have no feasible point
 
     @staticmethod
     def of(done: Projected) -> Pattern:
-        return Pattern(done.plan, done.problems, [s.multipliers for s in done.solutions])
+        return Pattern(done.plan, done.problems, [s.multipliers for s in done.solutions], bool(done.infeasible))
 
     def __iter__(self) -> Any:
         """(block, problem, active, at_bound, constant) of each."""
         for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
-            constant = (problem.lower > problem.upper).any(1) | multipliers.isnan().any(1)  # no feasible point
-            yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant[:, None]
+            constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
+            yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant
 
 
 def pull(pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
@@ -279,21 +281,29 @@ def pull(pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -
     out = torch.empty_like(grad)
     full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
     for block, problem, active, at_bound, constant in pattern:
-        own = block.on(grad.device)
+        own, held = block.on(grad.device), at_bound != 0
         places = own.places
-        g = torch.where(constant, 0.0, places.read_gradient(grad))
-        w = _multipliers(problem, torch.where(at_bound == 0, g, 0.0), active, at_bound)
-        r = g - problem.matrix.transposed_times(w)
-        places.write_gradient(torch.where(at_bound == 0, r, 0.0), out)
-        side_of = places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
-        for side, rows, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
-            if side is not None:
-                side[:, rows] = part
-        for bound, sign in ((full[2], -1), (full[3], 1)):
-            if bound is not None:
-                places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
+        g = places.read_gradient(grad)
+        g = g if constant is None else g.masked_fill(constant, 0.0)
+        w = _multipliers(problem, g.masked_fill(held, 0.0), active, at_bound)
+        r = g - problem.matrix.transposed_times(w) if problem.matrix.count else g
+        places.write_gradient(r.masked_fill(held, 0.0), out)
+        if wanted:
+            _pull_sides(full, block, r, w, at_bound)
     sides = (v if v is None or shapes[i][0] == n else v.sum(0, keepdim=True) for i, v in enumerate(full))
     return (out, *sides)
+
+
+def _pull_sides(full: list[Tensor | None], block: Block, r: Tensor, w: Tensor, at_bound: Tensor) -> None:
+    """What the wanted ones of b, b_eq, lower, upper get of one kind of block."""
+    own = block.on(r.device)
+    side_of = own.places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
+    for side, rows, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
+        if side is not None:
+            side[:, rows] = part
+    for bound, sign in ((full[2], -1), (full[3], 1)):
+        if bound is not None:
+            own.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
 
 
 def push(pattern: Pattern, dx: Tensor, sides: Sides) -> Tensor:
@@ -309,13 +319,14 @@ def push(pattern: Pattern, dx: Tensor, sides: Sides) -> Tensor:
         still = z.new_zeros((1, problem.matrix.count))
         w = _multipliers(problem, z, active, at_bound, block.right_hand_sides(sides, n, still))
         moved = z - torch.where(at_bound == 0, problem.matrix.transposed_times(w), 0.0)
-        places.write(torch.where(constant, 0.0, moved), out)
+        places.write(moved if constant is None else moved.masked_fill(constant, 0.0), out)
     return out
 
 
-def _multipliers(problem: Problem, z: Tensor, active: Tensor, at_bound: Tensor, c: Tensor | float = 0.0) -> Tensor:
+def _multipliers(problem: Problem, z: Tensor, active: Tensor, at_bound: Tensor, c: Tensor | None = None) -> Tensor:
     """w with G_W D G_W^T w = G_W z − c over the active rows, 0 elsewhere."""
     if not problem.matrix.count:
         return z.new_zeros((len(z), 0))
-    q = torch.where(active, problem.matrix.times(z) - c, 0.0)
+    q = problem.matrix.times(z) if c is None else problem.matrix.times(z) - c
+    q = q.masked_fill(active.logical_not(), 0.0)
     return problem.matrix.solve_active(q, active, at_bound)

@@ -19,6 +19,8 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from rayhull.core import operators
+from rayhull.exact.elimination import reduction
+from rayhull.exact.numbers import others
 from rayhull.sets.rows import Array, Rows, unit_rows
 
 if TYPE_CHECKING:
@@ -230,6 +232,7 @@ class StandardForm:
     norms: Array  # (M,): stated row = norms * unit row, in scaled coordinates
     root: Array | None  # (d,): √w, or None for the plain metric
     compiled: bool  # whether the compiled kernels serve the device
+    equalities: Rows  # as stated
     combination: Array | None = None  # (k, k_stated): c of the equalities = combination @ b_eq; None: b_eq / norms
 
     @staticmethod
@@ -240,7 +243,7 @@ class StandardForm:
         stated, m = Rows.stack([inequalities, equalities]), len(inequalities)
         scaled = stated.matrix if root is None else sp.csr_array(stated.matrix @ sp.diags_array(1 / root))
         unit, c, norms = unit_rows(scaled, stated.rhs)
-        replaced = independent_equalities(equalities, scale) if stated is not inequalities else None
+        replaced = orthonormal_equalities(equalities, scale) if stated is not inequalities else None
         if replaced is not None:
             basis, combination = replaced
             unit = sp.vstack([unit[:m], sp.csr_array(basis)], format="csr")
@@ -248,9 +251,8 @@ class StandardForm:
         rows = sp.csr_array(unit)
         rows.sort_indices()
         lower, upper = P.lower_bounds * scale, P.upper_bounds * scale
-        return StandardForm(
-            Matrix(rows), m, c, lower, upper, norms, root, compiled, None if replaced is None else replaced[1]
-        )
+        kept = None if replaced is None else replaced[1]
+        return StandardForm(Matrix(rows), m, c, lower, upper, norms, root, compiled, equalities, kept)
 
     @property
     def d(self) -> int:
@@ -260,6 +262,17 @@ class StandardForm:
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @cached_property
+    def dependence(self) -> tuple[Array, Array]:
+        """An orthonormal basis (k, r) of the combinations in which the unit equalities cancel; their lengths (k,)."""
+        unit, _, lengths = self.equalities.unit
+        k, d = unit.shape
+        if k * d > ENTRIES:
+            return np.zeros((k, 0)), lengths
+        U, values, _ = np.linalg.svd(unit.toarray(), full_matrices=k > d)
+        independent = int((values > DEPENDENT * values.max(initial=0.0)).sum())
+        return U[:, independent:], lengths
 
     @cached_property
     def differences(self) -> tuple[Array, Array] | None:
@@ -276,7 +289,7 @@ class StandardForm:
         return np.where(first, ends[:, 0], ends[:, 1]), np.where(first, ends[:, 1], ends[:, 0])
 
 
-def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:
+def orthonormal_equalities(equalities: Rows, scale: Array | float) -> tuple[Array, Array] | None:
     """Rows Q and a matrix T with {z : Q z = T b_eq} the same plane in scaled coordinates; None where no need is.
 
     Q has rows at right angles, then a zero row for each dependent equality, whose T b_eq is 0 as long as the
@@ -285,13 +298,24 @@ def independent_equalities(equalities: Rows, scale: Array | float) -> tuple[Arra
     k, d = len(equalities), equalities.dim
     if k < 2 or k * d > ENTRIES or not _is_nearly_dependent(equalities):
         return None
-    echelon, combination = _echelon(_rationals(equalities))
-    rank = sum(any(row) for row in echelon)
-    R, T = np.array(echelon, float) / scale, np.array(combination, float)
-    q, upper = np.linalg.qr(R[:rank].T)  # R = upper^T q^T
-    Q, C = np.zeros((k, d)), T.copy()
-    Q[:rank], C[:rank] = q.T, np.linalg.solve(upper.T, T[:rank])
-    return Q, C
+    matrix, times = equalities.dense_integers()[0].astype(object), _times_stated(equalities)
+    chosen, pivots, weights, common = reduction(matrix)
+    rank, rest = len(chosen), others(chosen, k)
+    echelon = (weights.dot(matrix[chosen]) / common).astype(float)
+    Q, T = np.zeros((k, d)), np.zeros((k, k))
+    q, upper = np.linalg.qr((echelon / scale).T)  # the echelon form = upper^T q^T
+    Q[:rank], T[:rank, chosen] = q.T, np.linalg.solve(upper.T, (weights / common).astype(float) * times[chosen])
+    T[np.arange(rank, k), rest] = 1.0
+    T[rank:, chosen] = -(matrix[np.ix_(rest, pivots)].dot(weights) / common).astype(float) * times[chosen]
+    T[rank:, chosen] /= times[rest, None]
+    return Q, T
+
+
+def _times_stated(equalities: Rows) -> Array:
+    """By how much each row of the exact integers is longer than the stated one."""
+    first = equalities.indptr[:-1]
+    stated = zip(equalities.exact[0][first].tolist(), equalities.data[first].tolist(), strict=True)
+    return np.array([float(Fraction(whole) / Fraction(value)) for whole, value in stated])
 
 
 def _is_nearly_dependent(equalities: Rows) -> bool:
@@ -311,32 +335,3 @@ def _hidden(equalities: Rows) -> bool:
     """Whether integers are so large that rows which look dependent in floats may not be."""
     assert equalities.integers is not None
     return max((abs(int(v)) for v in equalities.integers[0]), default=0) > 2**26
-
-
-def _rationals(equalities: Rows) -> list[list[Fraction]]:
-    """The stated rows exactly, each beside its row of the identity."""
-    k, width = len(equalities), equalities.dim
-    rows = [[Fraction(0)] * width + [Fraction(int(i == j)) for j in range(k)] for i in range(k)]
-    stated = equalities.data.tolist()
-    for i, j, value in zip(equalities.row_of_entry.tolist(), equalities.indices.tolist(), stated, strict=True):
-        rows[i][j] = Fraction(value)
-    return rows
-
-
-def _echelon(rows: list[list[Fraction]]) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
-    """Reduced row echelon form, and the combinations of rows that give it; dependent rows come last, as 0."""
-    k = len(rows)
-    width, done = len(rows[0]) - k, 0
-    for column in range(width):
-        pivot = next((i for i in range(done, k) if rows[i][column]), None)
-        if pivot is None:
-            continue
-        rows[done], rows[pivot] = rows[pivot], rows[done]
-        head = rows[done][column]
-        rows[done] = [v / head for v in rows[done]]
-        for i in range(k):
-            if i != done and rows[i][column]:
-                factor = rows[i][column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[done], strict=True)]
-        done += 1
-    return [row[:width] for row in rows], [row[width:] for row in rows]

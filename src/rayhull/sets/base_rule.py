@@ -23,18 +23,22 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 import scipy.linalg
 import scipy.sparse as sp
 
-from rayhull.errors import RayhullError
+from rayhull.errors import EmptySetError, RayhullError
+from rayhull.progress import patiently
 from rayhull.sets.interior import base_point
+from rayhull.sets.linear_programs import solve
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
+from rayhull.threads import one_blas_thread
 
 SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken
 ENTRIES = 200_000  # of the linear program: beyond it only the rule of least norm is tried
+SECONDS = 60.0  # of one linear program
+OUT_OF_TIME = 1  # SciPy's status
 DEPENDENT = 1e-9
 DAMPINGS = np.logspace(1, -11, 25)  # of the least squares, in units of the largest squared singular value
 
@@ -71,6 +75,7 @@ class BaseRule:
         return np.asarray(theta) @ self.matrix.T + self.offset
 
 
+@one_blas_thread()
 def base_rule(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
     """The affine rule for sides that vary within ranges.
 
@@ -123,7 +128,7 @@ class Family:
         ranges = [_range(P, name, varies[name]) for name in sides]
         low, high = (np.concatenate([r[k] for r in ranges]) if ranges else np.zeros(0) for k in (0, 1))
         B, D = _dependence(P, sides)
-        middle = _at(P, sides, (low + high) / 2)
+        middle = _middle(P, sides, (low + high) / 2)
         E = P.equality_rows.matrix.toarray()
         null = np.eye(P.dim) if not len(E) else scipy.linalg.null_space(E, rcond=DEPENDENT)
         return Family(P, sides, low, high, B, D, base_point(middle, scale), null)
@@ -224,10 +229,10 @@ def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Arra
     shape = (length,) if name in ("b", "b_eq") else P.shape
     try:
         low, high = (np.broadcast_to(np.asarray(v, float), shape).ravel() for v in pair)
-    except ValueError:
-        sizes = [np.shape(v) for v in pair]
+    except (TypeError, ValueError):
+        got = f"shapes {[np.shape(v) for v in pair]}" if isinstance(pair, (tuple, list)) else repr(pair)
         raise ValueError(
-            f"varies[{name!r}] must be two numbers or arrays of shape {shape}, got shapes {sizes}."
+            f"varies[{name!r}] must be a pair (low, high) of two numbers or arrays of shape {shape}, got {got}."
         ) from None
     stated = {"lower": P.lower_bounds, "upper": P.upper_bounds}.get(name)
     if not (low <= high).all() or not (np.isfinite(low) & np.isfinite(high)).all():
@@ -266,6 +271,18 @@ def _at(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     return Polyhedron(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
 
 
+def _middle(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
+    try:
+        return _at(P, sides, theta)
+    except EmptySetError as error:
+        named = " and ".join(f"varies[{name!r}]" for name in sides)
+        raise EmptySetError(
+            f"The middle (low + high) / 2 of {named} has no feasible point: {' and '.join(error.rows)} contradict each "
+            "other there. Every value of a range must leave points; sides that move together need a smaller one.",
+            error.rows,
+        ) from None
+
+
 # -- candidates: in closed form, smallest first; the smallest with a margin, by linear programs ------------------------
 
 
@@ -287,38 +304,37 @@ def in_closed_form(family: Family) -> Iterator[tuple[Array, Array]]:
 
 
 class RuleProgram:
-    """Linear programs over movements Z and shifts w in the null space: x0 = point + N w + (M0 + N Z) δ, |δ| <= 1.
+    """Linear programs over movements Δ and a shift s along the equalities: x0 = point + s + (M0 + Δ) δ, |δ| <= 1.
 
-    Variables in this order: Z (k p), S (m p) with S >= |B h - A M0 - A N Z|, w (k), the margin τ in units of each row's
-    length. The smallest rule also bounds |Z| and |w| by variables of their own, whose sum it minimises.
+    Variables in this order: Δ (d p), S (u p) with S >= |B h - A M0 - A Δ| for the u rows that differ by more than their
+    sign, s (d), the margin τ in units of each row's length. A basis of the null space would need fewer variables, and
+    tie all of them together: 160 s in place of 3 for a flow of 120 edges. The smallest rule also bounds |Δ| and |s| by
+    variables of their own, whose sum it minimises.
     """
 
     def __init__(self, family: Family) -> None:
         self.family = family
         moved, point = family.least_norm
-        self.rows = np.flatnonzero(family.moving)
-        across = family.across[self.rows]  # (m, k)
-        self.varying = np.flatnonzero(family.half)
-        self.m, self.k, self.p = len(self.rows), family.null.shape[1], len(self.varying)
+        self.rows, self.varying = np.flatnonzero(family.moving), np.flatnonzero(family.half)
+        A, E = family.P.rows.matrix[self.rows], family.P.equality_rows.matrix
         change = (family.B * family.half - family.P.rows.matrix @ moved)[np.ix_(self.rows, self.varying)]  # (m, p)
-        lengths = np.linalg.norm(across, axis=1)
-        turn = sp.kron(sp.csr_array(across), sp.eye_array(self.p), format="csr")  # (m p, k p)
-        one = sp.eye_array(self.m * self.p, format="csr")
-        sums = sp.kron(sp.eye_array(self.m), np.ones((1, self.p)), format="csr")  # (m, m p)
-        margins = [None, sums, across, lengths[:, None]]
+        first, kind = _up_to_sign(np.concatenate([A.toarray(), change], 1))
+        self.m, self.d, self.p, self.u = len(self.rows), family.P.dim, len(self.varying), len(first)
+        each, one = sp.eye_array(self.p), sp.eye_array(self.u * self.p)
+        turn = sp.kron(A[first], each)  # (u p, d p)
+        sums = sp.kron(sp.eye_array(self.u, format="csr")[kind], np.ones((1, self.p)))  # (m, u p)
+        lengths = np.linalg.norm(family.across[self.rows], axis=1)
+        margins = [None, sums, A, lengths[:, None]]
         self.A = sp.block_array([[-turn, -one, None, None], [turn, -one, None, None], margins], format="csr")
         slack = family.slack_in_the_middle(point)[self.rows]
-        self.b = np.concatenate([-change.ravel(), change.ravel(), slack])
-        free, positive = (None, None), (0, None)
-        self.bounds = [free] * (self.k * self.p) + [positive] * (self.m * self.p) + [free] * self.k  # of Z, S and w
+        self.b = np.concatenate([-change[first].ravel(), change[first].ravel(), slack])
+        self.E = sp.csr_array(sp.block_diag([sp.kron(E, each), sp.csr_array((0, self.u * self.p)), E], format="csr"))
         self.cap = float((slack / lengths).min(initial=1.0))  # the middle point's own margin
 
     def largest_margin(self) -> tuple[float, Array]:
         """The margin (at most that of the middle point), and the rows whose multipliers hold it down."""
-        cost = np.zeros(self.A.shape[1])
-        cost[-1] = -1
-        bounds = [*self.bounds, (None, self.cap)]
-        result = scipy.optimize.linprog(cost, A_ub=self.A, b_ub=self.b, bounds=bounds, method="highs-ipm")
+        cost = np.append(np.zeros(self.A.shape[1] - 1), -1.0)
+        result = self._solve(cost, self.A, self.b, [(None, self.cap)])
         if result.status != 0:
             return 0.0, np.arange(0)
         blocking = self.rows[result.ineqlin.marginals[-self.m :] < -1e-9]
@@ -326,17 +342,38 @@ class RuleProgram:
 
     def smallest(self, margin: float) -> tuple[Array, Array]:
         """The rule with that margin whose movements and shift have the least sum of sizes."""
-        free, width = self.k * self.p, self.A.shape[1]
-        movements, shift = np.arange(free), np.arange(free + self.m * self.p, width - 1)
+        free, width = self.d * self.p, self.A.shape[1]
+        movements, shift = np.arange(free), np.arange(free + self.u * self.p, width - 1)
         pick = sp.csr_array(sp.eye_array(width, format="csr")[np.concatenate([movements, shift])])  # (sizes, width)
         sizes = pick.shape[0]
         of_size = sp.eye_array(sizes, format="csr")
         A = sp.block_array([[self.A, None], [pick, -of_size], [-pick, -of_size]], format="csr")
-        b = np.concatenate([self.b, np.zeros(2 * sizes)])
         cost = np.concatenate([np.zeros(width), np.ones(sizes)])
-        bounds = [*self.bounds, (margin, None), *[(0, None)] * sizes]
-        result = scipy.optimize.linprog(cost, A_ub=A, b_ub=b, bounds=bounds, method="highs-ipm")
-        Z, w = result.x[movements].reshape(self.k, self.p), result.x[shift]
+        result = self._solve(cost, A, np.append(self.b, np.zeros(2 * sizes)), [(margin, None), *[(0, None)] * sizes])
         moved, point = self.family.least_norm
-        moved[:, self.varying] += self.family.null @ Z
-        return moved, point + self.family.null @ w
+        along = self.family.null @ self.family.null.T  # the solver meets the equalities up to its tolerance alone
+        moved[:, self.varying] += along @ result.x[movements].reshape(self.d, self.p)
+        return moved, point + along @ result.x[shift]
+
+    def _solve(self, cost: Array, A: sp.csr_array, b: Array, bounds: list[Any]) -> Any:
+        """Bounds of the margin and what comes after it; everything before is free. Refused after ``SECONDS``."""
+        E = sp.csr_array(sp.hstack([self.E, sp.csr_array((self.E.shape[0], A.shape[1] - self.E.shape[1]))]))
+        free = [(None, None)] * (self.A.shape[1] - 1)
+        result = patiently(
+            lambda: solve(cost, A, b, E, np.zeros(E.shape[0]), [*free, *bounds], seconds=SECONDS),
+            f"a base point that follows the sides (linear program of {A.shape[0]} rows, at most {SECONDS:g} s)",
+        )
+        if result.status == OUT_OF_TIME:
+            raise NoBaseRuleError(
+                f"No rule was found within {SECONDS:g} s: let fewer things vary, or give base points with the call "
+                "(base=)."
+            )
+        return result
+
+
+def _up_to_sign(rows: Array) -> tuple[Array, Array]:
+    """Rows that differ by more than their sign, and for every row which of them it is: two bounds share one."""
+    leading = np.sign(rows[np.arange(len(rows)), (rows != 0).argmax(1)]) if rows.shape[1] else np.ones(len(rows))
+    turned = rows * np.where(leading == 0, 1.0, leading)[:, None] + 0.0  # no -0
+    _, first, kind = np.unique(turned, axis=0, return_index=True, return_inverse=True)
+    return first, kind.ravel()

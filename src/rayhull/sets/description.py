@@ -34,7 +34,7 @@ def describe(P: Polyhedron) -> str:
             repr(P),
             f"dimension     {count(P.dim, 'coordinate')}, event shape {P.shape}",
             *([f"coordinates   {_listed(P.coordinates)}"] if P.coordinate_names is not None else []),
-            f"rows          {', '.join(counts)}",
+            f"rows          {', '.join(counts)}{_dependent(P)}",
             f"numbers       {'exact' if P.is_exact else 'floats'}",
             f"hidden        {_hidden(P)}",
             f"lines         {lineality(P)}",
@@ -59,6 +59,14 @@ def summary(P: Polyhedron) -> str:
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - 2 * MOST} more" if len(names) > 2 * MOST else ""
     return ", ".join(names[: 2 * MOST]) + more
+
+
+def _dependent(P: Polyhedron) -> str:
+    try:
+        more = len(P.equality_rows) - len(P.independent_equalities)
+    except UnverifiedError as error:
+        return f"; {error}"
+    return f"; {count(more, 'equality')} {'follows' if more == 1 else 'follow'} from the others" if more else ""
 
 
 def _hidden(P: Polyhedron) -> str:

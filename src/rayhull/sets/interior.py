@@ -11,7 +11,6 @@ with R the scale of the data and p the point of the set nearest to 0. On a cone 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,11 +21,12 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
 from rayhull.errors import UnverifiedError
-from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse
+from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.barrier import LARGE, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
 from rayhull.sets.rows import Label, Names, Rows
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -44,6 +44,7 @@ WELL, CERTAIN, DEPENDENT = 1e-5, 1e-11, 1e-14
 # -- the affine hull: equalities, stated and implicit, in a form that floats can work with -----------------------------
 
 
+@one_blas_thread()
 def independent_equalities(rows: Rows) -> Rows:
     """As many rows as the rank, with the same solutions.
 
@@ -66,10 +67,7 @@ def independent_equalities(rows: Rows) -> Rows:
 def _reduced(rows: Rows) -> Rows:
     """The reduced echelon form: the identity in the pivot columns, as integers."""
     matrix, rhs = (v.astype(object) for v in rows.dense_integers())
-    chosen, pivots = independent_rows(matrix)
-    back, scales = (v.astype(object) for v in inverse(matrix[np.ix_(chosen, pivots)]))
-    common = math.lcm(*(int(s) for s in scales))
-    weights = back * (common // scales)  # (inverse of the pivot columns) · common
+    chosen, _, weights, _ = reduction(matrix)
     table = primitive(np.concatenate([weights.dot(matrix[chosen]), weights.dot(rhs[chosen])[:, None]], axis=1))
     return _from_table(table[:, :-1], table[:, -1])
 
@@ -125,6 +123,7 @@ class Centre:
     implicit: Array  # (m,) booleans over P.rows
 
 
+@one_blas_thread()
 def centre(P: Polyhedron) -> Centre:
     """The minimiser of -sum log(b - A x) + |x|² / (2 R²) over the affine hull.
 
@@ -223,6 +222,7 @@ def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
 # -- the base point --------------------------------------------------------------------------------------------------
 
 
+@one_blas_thread()
 def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
     """A well-centred interior point (d,), of the given scale where the set is unbounded.
 
@@ -280,6 +280,7 @@ def scale_from(targets: Array) -> float:
 # -- random points, every block and every point its own chain, all at once -------------------------------------------
 
 
+@one_blas_thread()
 def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
     """n points (n, d) by hit-and-run: uniform in the limit of many steps on a bounded set, a spread on any other."""
     points = np.empty((n, P.dim))

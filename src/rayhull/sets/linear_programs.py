@@ -5,7 +5,6 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,10 @@ import scipy  # scipy.optimize is loaded when it is first used: 0.12 s, and many
 import scipy.sparse as sp
 
 from rayhull.errors import EmptySetError
-from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, inverse, rank
+from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, reduction
 from rayhull.exact.numbers import Array, others
 from rayhull.sets.rows import Label, Rows
+from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -34,8 +34,10 @@ BARELY, SEEN = 1e-5, 1e-9
 FEW = 64  # a contradiction of at most this many rows is thinned to one in which every row is needed
 
 
-def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None)) -> Any:
-    """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS."""
+def solve(
+    cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None), seconds: float = np.inf
+) -> Any:
+    """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS, which stops after so many seconds."""
     none = A.shape[0] == 0, A_eq.shape[0] == 0
     return scipy.optimize.linprog(
         cost,
@@ -46,7 +48,11 @@ def solve(cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (
         bounds=bounds,
         # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
         method="highs-ipm" if A.shape[0] > 2000 else "highs",
-        options={"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE},
+        options={
+            "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+            "time_limit": seconds,
+        },
     )
 
 
@@ -109,6 +115,7 @@ def _deepest_once(
     return Deepest(np.asarray(result.x[:-1]), float(result.x[-1]), -y, -z)
 
 
+@one_blas_thread()
 def is_bounded(P: Polyhedron) -> bool:
     """Whether the only direction r with A r <= 0, A_eq r = 0 is 0.
 
@@ -127,6 +134,7 @@ def is_bounded(P: Polyhedron) -> bool:
     return bool(result.status == 0)
 
 
+@one_blas_thread()
 def row_rank(rows: Rows) -> int:
     """The rank of the rows: exact for integers, by singular values for floats."""
     if rows.integers is not None:
@@ -187,6 +195,7 @@ def _keys(rows: Rows) -> list[bytes]:
 # -- is the set empty, and which of its rows contradict each other -----------------------------------------------------
 
 
+@one_blas_thread()
 def refuse_if_empty(P: Polyhedron) -> None:
     """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0."""
     _refuse_crossed_bounds(P)
@@ -267,16 +276,12 @@ def _is_refuted(rows: Rows, equalities: Rows) -> bool:
     """
     (A, b), (E, e) = rows.dense_integers(), equalities.dense_integers()
     matrix, rhs = np.concatenate([A, E]).astype(object), np.concatenate([b, e]).astype(object)
-    chosen, pivots = independent_rows(matrix)
+    chosen, pivots, weights, common = reduction(matrix)
     rest = others(chosen, len(matrix))
     if len(rest) != 1:
         return False
-    back, scales = inverse(matrix[np.ix_(chosen, pivots)])
-    common = math.lcm(*(int(s) for s in scales))
-    # matrix[rest] = (matrix[rest, pivots] back / scales) matrix[chosen], so these multipliers cancel all rows
-    multipliers = np.zeros(len(matrix), dtype=object)
-    through = matrix[rest[0], pivots].dot(back.astype(object)) if len(pivots) else np.zeros(0, dtype=object)
-    multipliers[chosen] = [-int(t) * (common // int(s)) for t, s in zip(through, scales, strict=True)]
+    multipliers = np.zeros(len(matrix), dtype=object)  # that cancel all rows
+    multipliers[chosen] = -matrix[rest[0], pivots].dot(weights) if len(pivots) else 0
     multipliers[rest[0]] = common
     for y in (multipliers, -multipliers):
         if (y[: len(A)] >= 0).all() and y.dot(rhs) < 0:
