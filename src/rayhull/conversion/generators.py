@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rayhull.errors import BudgetExceededError
+from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact.numbers import common_denominator, directions_to_float, primitive, product, rationals, times
 from rayhull.sets.interior import affine_hull
 from rayhull.sets.polyhedron import Polyhedron
@@ -25,6 +25,7 @@ from rayhull.sets.rows import Array
 
 MAX_SIMPLICES = 200_000
 MAX_VERTICES = 5_000
+PARALLEL = 2.0**-40  # rays closer than this are one; rows that meet beyond 1 / PARALLEL of the set's size are parallel
 ON_THE_ROW = 1e-9  # of the row's scale, for sets that are not exact
 
 
@@ -123,10 +124,17 @@ class Generators:
         return plot_generators(self, coordinates, ax=ax, window=window, color=color)
 
     def to_polyhedron(self, **options: Any) -> Polyhedron:
-        """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
+        """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``).
+
+        Rows of an unbounded set of floats are converted back, and refused where rounding has turned one that should be
+        parallel to another.
+        """
         from rayhull.conversion.convert import convert
 
-        return hull(convert(polar(self), **options), unit_of(self))
+        P = hull(convert(polar(self), **options), unit_of(self))
+        if self.exact is None and len(self.rays) + len(self.lines):
+            _refuse_turned(convert(P, **options), unit_of(self))
+        return P
 
 
 def _matrix(values: Any, name: str) -> Array:
@@ -180,6 +188,19 @@ def unit_of(G: Generators) -> float:
     return float(2.0 ** np.floor(np.log2(size))) if size else 1.0
 
 
+def _refuse_turned(back: Generators, unit: float) -> None:
+    """Raise where two rays differ by rounding alone, or a vertex lies where rows meet that should be parallel."""
+    from scipy.spatial import cKDTree
+
+    far = np.abs(back.vertices).max() * PARALLEL > unit
+    rays = back.rays / np.abs(back.rays).max(axis=1, keepdims=True, initial=0.0)
+    if far or cKDTree(rays).query_pairs(PARALLEL, p=np.inf):
+        raise UnverifiedError(
+            "The rows of this unbounded set would bound it, or split a ray, by rounding alone: give the generators as "
+            "integers or fractions, which are converted exactly."
+        )
+
+
 def _with_zero(directions: Array) -> Array:
     return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
 
@@ -188,7 +209,9 @@ def hull(facets: Generators, unit: float = 1.0) -> Polyhedron:
     """The set whose inequalities (c / unit, a) are the rays of the polar cone, and whose equalities are its lines."""
     known = facets if facets.exact is None else facets.exact
     rows, equalities = known.rays, known.lines
-    rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
+    # (1, 0) says 0 <= 1. In floats it may be (1, 1e-17); any other row is tight at a vertex, of entries below 2 units
+    size = 0 if facets.exact else np.abs(rows[:, 0]) / 4
+    rows = rows[np.abs(rows[:, 1:]).sum(axis=1) > size]
     scale: Any = 1 if unit == 1.0 else Fraction(unit) if facets.exact else unit
     return Polyhedron(rows[:, 1:], rows[:, 0] * scale, equalities[:, 1:], equalities[:, 0] * scale)
 
