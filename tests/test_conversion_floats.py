@@ -206,7 +206,7 @@ def unbounded_floats(seed):
 
 
 def way_back(P):
-    """Whether generators → rows → generators keeps an unbounded set; None where it is bounded, "refused" where refused."""
+    """Whether generators → rows → generators keeps an unbounded set, or "refused"; None for a bounded one."""
     G = rh.convert(P, cache=False)
     if not len(G.rays) + len(G.lines):
         return None

@@ -25,7 +25,7 @@ def test_without_the_binary_the_reference_runs_and_says_so(setting, tmp_path):
     environment = {**os.environ, "RAYHULL_CORE": setting, "PYTHONPATH": str(ROOT / "src")}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.count("reference") == 2
-    assert "3 rays, 1 lines" in out.stdout
+    assert "3 rays, 1 line " in out.stdout
     assert out.stderr == ""
 
 

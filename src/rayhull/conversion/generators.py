@@ -21,7 +21,7 @@ from rayhull.exact.numbers import common_denominator, directions_to_float, primi
 from rayhull.sets.interior import affine_hull
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import Array, count
 
 MAX_SIMPLICES = 200_000
 MAX_VERTICES = 5_000
@@ -105,10 +105,8 @@ class Generators:
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact is not None else "floats"
-        return (
-            f"Generators({len(self.vertices)} vertices, {len(self.rays)} rays, {len(self.lines)} lines "
-            f"in R^{self.dim}, {kind})"
-        )
+        sizes = [count(len(g), n) for g, n in ((self.vertices, "vertex"), (self.rays, "ray"), (self.lines, "line"))]
+        return f"Generators({', '.join(sizes)} in R^{self.dim}, {kind})"
 
     def plot(
         self,

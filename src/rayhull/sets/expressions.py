@@ -18,6 +18,8 @@ from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, re
 from rayhull.sets.reading import as_array
 from rayhull.sets.rows import affine_text
 
+NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
+
 
 @dataclass(frozen=True, eq=False)
 class Variable:
@@ -96,14 +98,14 @@ class Expression:
     def T(self) -> Expression:
         return self._take(np.arange(self.size).reshape(self.shape).T)
 
-    def sum(self, axis: int | tuple[int, ...] | None = None) -> Expression:
-        """The sum over all entries, or along ``axis``."""
+    def sum(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
+        """The sum over all entries, or along ``axis``; ``np.sum`` and ``np.mean`` give the other two."""
         kept = np.arange(self.size).reshape(self.shape)
         axes = tuple(range(self.ndim)) if axis is None else axis
         shape = np.empty(self.shape, np.int8).sum(axis=axes).shape
-        out = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
-        order = np.argsort(out.ravel(), kind="stable")
-        return self._take(kept.ravel()[order])._grouped(out.ravel()[order], shape)
+        into = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
+        order = np.argsort(into.ravel(), kind="stable")
+        return self._take(kept.ravel()[order])._grouped(into.ravel()[order], shape)
 
     def _grouped(self, into: Array, shape: tuple[int, ...]) -> Expression:
         """Entry i is added to entry ``into[i]`` (ascending) of the result."""
@@ -111,7 +113,7 @@ class Expression:
         constant = grouped_sums(self.constant, into, math.prod(shape))
         return _gathered(shape, row, self.columns, self.data, constant, self.variables)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None) -> Expression:
+    def mean(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
         """The mean over all entries, or along ``axis``."""
         total = self.sum(axis)
         return total / (self.size // total.size)
@@ -197,10 +199,10 @@ class Expression:
         return _rule(self, "==", other)
 
     def __lt__(self, other: Any) -> Rule:
-        raise TypeError("a set contains its boundary: write <= instead of <, with a margin where you need one.")
+        raise TypeError(f"write <= instead of <: a set contains its boundary. {NO_MAXIMUM}")
 
     def __gt__(self, other: Any) -> Rule:
-        raise TypeError("a set contains its boundary: write >= instead of >, with a margin where you need one.")
+        raise TypeError(f"write >= instead of >: a set contains its boundary. {NO_MAXIMUM}")
 
     def __ne__(self, other: Any) -> Rule:  # type: ignore[override]
         raise TypeError("!= has no convex set: rules are made with <=, >= and ==.")

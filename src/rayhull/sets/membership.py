@@ -86,13 +86,31 @@ def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
 def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
     """x as (samples, d) and its batch shape, after a check of its event shape."""
     if not is_torch(x):
-        x = np.asarray(x)
+        x = np.asarray(by_name(P, x))
         if x.dtype.kind not in "iubf":
             raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
     event, batch = P.shape, tuple(x.shape[: max(0, x.ndim - len(P.shape))])
     if tuple(x.shape[len(batch) :]) != event:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
     return x.reshape(math.prod(batch), P.dim), batch
+
+
+def by_name(P: Polyhedron, x: Any) -> Any:
+    """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
+    labels = getattr(x, "columns", getattr(x, "index", None))
+    if P.coordinate_names is None or labels is None or callable(labels):
+        return x
+    labels = list(labels)
+    if not any(isinstance(label, str) for label in labels):
+        return x
+    if sorted(map(str, labels)) != sorted(P.coordinates):
+        mine, other = (", ".join(map(str, names[:6])) + ", ..." * (len(names) > 6) for names in (P.coordinates, labels))
+        raise ValueError(
+            f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
+            "as frame[list(P.coordinates)], or the numbers without names."
+        )
+    values = np.asarray(x)[..., [labels.index(name) for name in P.coordinates]]
+    return values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the slack of every rule at a point, by name -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ import scipy
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, places, safe_integers
-from rayhull.sets.rows import Label, Names, Rows
+from rayhull.sets.rows import Label, Names, Rows, count
 from rayhull.sets.statement import CoordinateNames
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     if offsets.ndim == 0:
         offsets = np.full(m, offsets[()], dtype=offsets.dtype)
     if offsets.shape != (m,):
-        got = f"{len(offsets)} entries" if offsets.ndim == 1 else f"shape {offsets.shape}"
-        raise ValueError(f"{a_name} has {m} rows but {b_name} has {got}: give one offset for each row.")
+        got = count(len(offsets), "entry") if offsets.ndim == 1 else f"shape {offsets.shape}"
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {b_name} has {got}: give one offset for each row.")
     if names is not None and len(names) != m:
-        raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {count(len(names), 'name')} came: give one for each row.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
     listed = tuple(names) if isinstance(names, list) else names

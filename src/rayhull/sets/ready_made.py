@@ -17,6 +17,8 @@ from rayhull.sets.reading import Shape, as_shape
 class ShapelessBox:
     """Bounds that take the shape of the set they are combined with: ``monotone(5) & box(-1, 1)``."""
 
+    instead = "it a shape, rayhull.box(-1, 1, d), or combine it with a set, P & rayhull.box(-1, 1)"
+
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = lower, upper
 
@@ -28,9 +30,7 @@ class ShapelessBox:
     __rand__ = __and__
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"{self!r} has no shape yet, so it has no {name}: combine it with & or give a shape, box(-1, 1, (28, 28))."
-        )
+        raise AttributeError(f"{self!r} has no shape yet, so it has no {name}: give {self.instead}.")
 
     def __repr__(self) -> str:
         return f"box({self.lower}, {self.upper})"

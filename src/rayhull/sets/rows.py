@@ -265,8 +265,8 @@ class Label:
 
 
 def count(n: int, noun: str) -> str:
-    """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """A number and its noun: '1 inequality', '3 inequalities', '2 vertices', '0 bounds'."""
+    plural = noun[:-2] + {"ty": "ties", "ry": "ries", "ex": "ices"}.get(noun[-2:], f"{noun[-2:]}s")
     return f"{n} {noun if n == 1 else plural}"
 
 
