@@ -235,8 +235,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/parsing.py",
-        "lambda a=value, b=other, t=token: a + b if t.text",
-        "lambda a=value, b=other, t=token: a - b if t.text",
+        '"+": operator.add',
+        '"+": operator.sub',
         ("test_rules.py::test_rules_make_the_set_they_say",),
         "plus is read as minus",
     ),

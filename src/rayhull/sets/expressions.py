@@ -16,7 +16,7 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, reciprocals
 from rayhull.sets.reading import as_array
-from rayhull.sets.rows import affine_text
+from rayhull.sets.rows import affine_text, indexed, row_entries
 
 NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
 
@@ -35,9 +35,7 @@ class Variable:
 
     def label(self, place: int) -> str:
         """The name of one coordinate: ``coal`` or ``x[2, 5]``."""
-        if not self.shape:
-            return self.name
-        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(place, self.shape))}]"
+        return indexed(self.name, place, self.shape)
 
 
 @dataclass(eq=False)
@@ -84,9 +82,7 @@ class Expression:
     def _take(self, places: Array) -> Expression:
         """The entries with the given flat numbers, in the shape of ``places``."""
         flat = places.ravel()
-        counts = np.diff(self.starts)[flat]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.repeat(self.starts[flat] - starts[:-1], counts) + np.arange(starts[-1])
+        starts, entries = row_entries(self.starts, flat)
         parts = self.columns[entries], self.data[entries], self.constant[flat]
         return Expression(places.shape, starts, *parts, self.variables)
 
@@ -282,11 +278,7 @@ class Rule:
 
     def label(self, entry: int) -> str:
         """What one entry is called: the given name with its place, or its own text."""
-        if self.name is None:
-            return self.text(entry)
-        if not self.shape:
-            return self.name
-        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
+        return self.text(entry) if self.name is None else indexed(self.name, entry, self.shape)
 
     def text(self, entry: int) -> str:
         return f"{self.left.text(entry)} {self.sign} {self.right.text(entry)}"

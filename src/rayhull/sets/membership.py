@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import Given, is_torch, read_given
+from rayhull.sets.reading import Given, as_numpy, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
     """
     flat, batch = flatten(P, x)
     _refuse_long_numbers(flat)
-    points = flat.detach().cpu().double().numpy() if is_torch(flat) else flat.astype(np.float64)
+    points = as_numpy(flat).astype(np.float64)
     given, points, batch = read_given(P, points, batch, **sides)
     inside = np.isfinite(points).all(axis=1)
     for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
@@ -142,7 +142,7 @@ class Slack:
     @property
     def least(self) -> Array:
         """The least slack of each rule over all points, (m,)."""
-        return np.asarray(_as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
+        return np.asarray(as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self.names[:SHOWN]), default=0)
@@ -156,7 +156,7 @@ def slack(P: Polyhedron, x: Any) -> Slack:
     points, batch = flatten(P, x)
     parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
     values = _namespace(points).concatenate([0.0 - abs(parts[0][0]), parts[1][0]], axis=1)  # (n, m)
-    plain, margin = _as_numpy(values), np.concatenate([_as_numpy(tolerance) for _, tolerance in parts], axis=1)
+    plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
     order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
     names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
@@ -171,11 +171,6 @@ def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
     size = _namespace(x).amax(abs(x), axis=1)[:, None]
     return (c - _product(rows, x)) * scale, ULPS * eps * (size * norms + abs(c)) * scale
-
-
-def _as_numpy(x: Any) -> Array:
-    """The numbers of an array or a tensor."""
-    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
 
 
 def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
