@@ -13,8 +13,8 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/generators.py",
-        "            _refuse_turned(convert(P, **options), unit_of(self))",
-        "            pass",
+        "and _is_turned(convert(P, **options), unit_of(self)):",
+        "and False:",
         ("test_conversion_floats.py",),
         "rows that rounding turned from parallel are returned",
     ),
