@@ -53,6 +53,39 @@ def test_check_tells_by_its_exit_code(triangle, tmp_path, points, code, suffix, 
     assert f"of {len(points)} points inside" in capsys.readouterr().out
 
 
+def test_convert_takes_the_second_file_as_its_output(triangle, tmp_path):
+    assert main(["convert", str(triangle), str(tmp_path / "t.ext")]) == 0
+    assert len(read(tmp_path / "t.ext").vertices) == 3
+
+
+def test_points_may_have_a_header(tmp_path, capsys):
+    write(tmp_path / "wide.ine", rh.Polyhedron(lower=0, upper=[1, 9]))
+    set_file, points = str(tmp_path / "wide.ine"), tmp_path / "points.csv"
+    points.write_text('"x[1]","x[0]"\n9,1\n8,0.5\n')  # the set's own names: in their order
+    assert main(["check", set_file, str(points)]) == 0
+    points.write_text("a,b\n1,9\n")
+    assert main(["check", set_file, str(points)]) == 0
+    assert "columns of points.csv in their order: a, b" in capsys.readouterr().err
+    points.write_text("1,\n1,9\n")  # a gap is no header
+    assert main(["check", set_file, str(points)]) == 2
+    points.write_text("1,2,3\n")
+    assert main(["check", set_file, str(points)]) == 2
+    assert "points.csv holds points of 3 numbers, but the set has 2 coordinates" in capsys.readouterr().err
+
+
+def test_check_measures_in_distances_so_that_both_files_of_a_set_say_the_same(tmp_path, capsys):
+    write(tmp_path / "t.ine", rh.Polyhedron([[2, 1], [-1, 0], [0, -3]], [1, 0, 0]))
+    assert main(["convert", str(tmp_path / "t.ine"), str(tmp_path / "t.ext")]) == 0
+    np.save(tmp_path / "p.npy", [[0.1, 0.1], [0.5, 0.6]])
+    said = []
+    for name in ("t.ine", "t.ext"):
+        assert main(["check", str(tmp_path / name), str(tmp_path / "p.npy")]) == 1
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert "1 of 2 points inside; largest violation 0.268 (distance beyond a row)" in said[0]
+    assert "outside: point 2 (counted from 1)" in said[0]
+
+
 def test_errors_have_codes_and_one_line(tmp_path, triangle, capsys):
     grid = tmp_path / "grid.ine"
     write(grid, rh.ordered(None, (6, 6)))
@@ -75,7 +108,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
     rh.conversion.cache.clear()
     rh.convert(feasible_cone(10, 4, 0))
     assert main(["cache"]) == 0
-    assert "1 conversions" in capsys.readouterr().out
+    assert "1 conversion (" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0
     assert f"removed from {tmp_path}" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())

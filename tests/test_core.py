@@ -30,7 +30,7 @@ rh.project(rh.convex(5), np.zeros(5))"""  # one warning for all
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.count("reference") == 2
     assert "30 to 600 times slower" in out.stdout
-    assert "3 rays, 1 lines" in out.stdout
+    assert "3 rays, 1 line " in out.stdout
     assert out.stderr.count("RuntimeWarning: rayhull runs without its compiled core") == (setting != "0")
 
 

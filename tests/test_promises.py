@@ -60,6 +60,18 @@ def test_code_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch
             exec(compile(block, page, "exec"), shared)
 
 
+def test_every_set_in_the_table_of_sets_can_be_made_as_written():
+    text = (ROOT / "docs" / "start" / "which_set.md").read_text(encoding="utf-8")
+    calls = [call for call in re.findall(r"`(rh\.[^`]*)`", text) if "(" in call and "..." not in call]
+    known = {"rh": rh, "P": rh.simplex(3), "Q": rh.simplex(2), "n": 5, "d": 3, "L": 1, "peak": 1, "total": 1}
+    known |= {"levels": [0.1, 0.9], "edges": [(0, 1)], "shape": (4, 4), "tiles": (2, 2), "width": 1, "cap": 1}
+    known |= {"points": [[0, 0], [1, 1]], "S": [[1, 1], [1, 0], [0, 1]]}
+    known["coal"], known["gas"] = rh.variables("coal", "gas")
+    assert len(calls) >= 12
+    for call in calls:
+        assert eval(call, known).dim, call
+
+
 @pytest.mark.parametrize("peer", ["cvxpylayers", "qpth", "rayen"])
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_peers_own_code_runs_where_it_is_installed(peer):
@@ -80,10 +92,29 @@ def test_every_public_name_is_listed_once_and_loads():
         rh.nothing  # noqa: B018
 
 
+def test_type_checkers_are_told_the_names_that_are_loaded():
+    lines = (ROOT / "src" / "rayhull" / "__init__.py").read_text(encoding="utf-8").splitlines()
+    told = [re.fullmatch(r"    from rayhull\.?([\w.]*) import (\w+) as \2", line) for line in lines]
+    homes = {found[2]: found[1] for found in told if found}
+    assert homes == {**dict.fromkeys(rh._ROOMS, ""), **rh._MODULE_OF}
+
+
+def test_rooms_are_attributes_and_import_rayhull_stays_light():
+    code = (
+        "import sys, rayhull as rh\n"
+        "assert not {'torch', 'numpy', 'scipy'} & set(sys.modules)\n"
+        "rh.conversion.cache.info, rh.core.status\n"
+        "assert 'torch' not in sys.modules\n"
+        "print(rh.nn.export.to_onnx.__name__, rh.testing.assert_feasible.__name__, rh.distributions.Uniform.__name__)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.stdout.strip() == "to_onnx assert_feasible Uniform", out.stderr
+
+
 def test_every_public_name_has_its_page_in_the_reference():
     page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   ([A-Za-z_][\w.]*)$", page, re.MULTILINE)
-    modules = {"distributions", "core", "__version__"}  # their members are listed, or they are no page of their own
+    modules = {*rh._ROOMS, "__version__"}  # their members are listed, or they are no page of their own
     members = {f"distributions.{name}" for name in rh.distributions.__all__}
     assert (set(rh.__all__) - modules) | members <= set(listed)
     assert len(listed) == len(set(listed))
@@ -116,7 +147,7 @@ def test_the_wheel_holds_the_package_and_works_outside_the_source_tree(tmp_path)
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(wheel)!r}); {code}"]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert out.startswith(str(wheel))
-    assert "3 rays, 1 lines" in out
+    assert "3 rays, 1 line " in out
     import zipfile
 
     names = zipfile.ZipFile(wheel).namelist()

@@ -34,6 +34,7 @@ def value_at(expression, **values):
         lambda x: x[1:, ::2] + np.arange(2),
         lambda x: x.sum(axis=0) * [1, 2, 3, 4],
         lambda x: x.sum() / 7,
+        lambda x: np.sum(x) + np.sum(x, axis=0) - np.mean(x, axis=(0, 1)),
         lambda x: x.diff(axis=0),
         lambda x: x.diff(n=2),
         lambda x: x.mean(axis=1) - x.mean(axis=0)[0],
@@ -112,6 +113,8 @@ def test_an_empty_set_is_refused_in_the_users_words():
         rh.parse("a + b >= 3; a <= 1; b <= 1")
     with pytest.raises(rh.EmptySetError, match="a"):
         rh.parse("a >= 3; a <= 1")
+    with pytest.raises(rh.EmptySetError, match="These 3 of 5 rows have no common point: a \\+ b >= 3 and a <= 1 and b"):
+        rh.parse("a + b >= 3; a <= 1; b <= 1; a - b <= 9; b >= 0")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +126,7 @@ def test_an_empty_set_is_refused_in_the_users_words():
         (lambda x: 1 / x, TypeError, "division by \\(x\\[0\\]\\)"),
         (lambda x: abs(x), TypeError, "write two rules: e <= c, e >= -c"),
         (lambda x: x < 1, TypeError, "write <= instead of <"),
+        (lambda x: max(x[0], x[1]), TypeError, "For max\\(a, b\\) <= c write two rules: a <= c, b <= c"),
         (lambda x: x != 1, TypeError, "!= has no convex set"),
         (lambda x: x / 0, ZeroDivisionError, "divided by 0"),
         (lambda x: x + np.ones(3), ValueError, "shapes \\(4,\\) and \\(3,\\) do not go together"),
@@ -275,6 +279,51 @@ def test_points_are_in_a_set():
     assert [0.2, 0.3, 0.5] in P
     assert torch.tensor([0.2, 0.3, 0.6]) not in P
     assert np.full((4, 3), 1 / 3) in P
+
+
+class Frame:
+    """What pandas and its kin have in common."""
+
+    def __init__(self, columns, values):
+        self.columns, self.values = columns, np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_columns_are_taken_by_name():
+    P = rh.parse(DISPATCH)
+    point = np.array([40.0, 30, 30])
+    frame = Frame(["wind", "coal", "gas"], [[30.0, 40, 30], [40, 10, 50]])
+    assert P.contains(frame).all()
+    assert frame in P
+    assert P.contains_exactly(frame).all()
+    assert P.violation(frame).tolist() == [0, 0]
+    assert (P.slack(frame)["coal >= 0"] == [40, 10]).all()
+    assert P.explain(Frame(frame.columns, frame.values[:1])) == P.explain(point)
+    assert np.allclose(rh.project(P, frame), [point, [10, 50, 40]])
+    assert P.contains(Frame([0, 1, 2], [point])).all()  # numbers are no names
+    grid = rh.Polyhedron(lower=[[0, 1], [2, 3]], upper=9, shape=(2, 2), coordinates=["a", "b", "c", "d"])
+    assert Frame(["d", "c", "b", "a"], [[3, 2, 1, 0]]) in grid
+
+
+def test_columns_of_other_names_are_refused_and_a_set_without_names_takes_them_as_they_come():
+    P = rh.parse(DISPATCH)
+    for names in (["coal", "gas", "sun"], ["coal", "gas"], ["coal", "gas", "gas"], ["coal", "gas", "wind", "sun"]):
+        with pytest.raises(ValueError, match="columns are called coal, gas.* coordinates coal, gas, wind: give one"):
+            P.contains(Frame(names, np.zeros((2, len(names)))))
+    assert Frame(["a", "b", "c"], [[0.2, 0.3, 0.5]]) in rh.simplex(3)
+
+
+def test_a_pandas_frame_and_its_rows_are_taken_by_name():
+    pandas = pytest.importorskip("pandas")
+    P = rh.parse(DISPATCH)
+    frame = pandas.DataFrame({"wind": [30.0, 40], "coal": [40.0, 10], "gas": [30.0, 50]})
+    assert P.contains(frame).tolist() == [True, True]
+    assert frame.iloc[0] in P
+    with pytest.raises(ValueError, match="frame\\[list\\(P.coordinates\\)\\]"):
+        P.contains(frame.assign(hour=[1, 2]))
+    assert frame.assign(hour=[1, 2])[list(P.coordinates)] in P
 
 
 def test_names_follow_the_set():

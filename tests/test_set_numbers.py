@@ -255,8 +255,6 @@ def test_equalities_that_contradict_each_other_in_fractions_are_refused():
         (lambda: rh.ordered([(0, 1.5)], 3), "1.5 is not a coordinate"),
         (lambda: rh.ordered([(0, 1, 2)], 3), r"an edge is a pair \(i, j\), got \(0, 1, 2\)"),
         (lambda: rh.checkerboard((28, 28), tiles=(2.5, 4)), "tiles must be two positive whole numbers"),
-        (lambda: rh.product(rh.simplex(2), 3), "product takes sets"),
-        (lambda: rh.intersection([rh.simplex(2), 3]), "intersection takes sets"),
         (lambda: rh.sum_to([1, 2], 3), "total must be one number"),
         (lambda: rh.Polyhedron([[10**400, 1]]), "beyond the range of float64"),
         (lambda: rh.Polyhedron(upper=[10**400, 1]), "beyond the range of float64"),
@@ -265,6 +263,30 @@ def test_equalities_that_contradict_each_other_in_fractions_are_refused():
 def test_a_request_that_makes_no_set_says_what_was_expected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda P: rh.product(rh.simplex(2), P),
+        lambda P: rh.intersection([rh.monotone(2), P]),
+        lambda P: rh.along(P, 2),
+        rh.convert,
+        lambda P: rh.project(P, np.zeros(2)),
+    ],
+)
+def test_what_is_no_set_is_refused_where_a_set_is_needed_and_the_advice_works(ask):
+    with pytest.raises(TypeError, match=r"got ndarray: give rayhull.Polyhedron\(A\)"):
+        ask(np.eye(2))
+    with pytest.raises(TypeError, match=r"give it a shape, rayhull.box\(-1, 1, d\), or .* P & rayhull.box\(-1, 1\)"):
+        ask(rh.box(-1, 1))
+    ask(rh.box(-1, 1, 2))
+    ask(rh.sum_to(0, 2) & rh.box(-1, 1))
+
+
+def test_project_takes_the_set_first():
+    with pytest.raises(TypeError, match=r"rayhull.project\(P, x\)"):
+        rh.project(np.zeros(2), rh.simplex(2))
 
 
 @pytest.mark.parametrize("power", [-60, -30, 0, 5, 30, 60])

@@ -7,132 +7,94 @@ line stay light: torch is imported only by what needs it.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from rayhull import core, distributions
-    from rayhull.conversion.convert import convert
-    from rayhull.conversion.files import read, write
-    from rayhull.conversion.generators import Generators
-    from rayhull.errors import (
-        BudgetExceededError,
-        EmptySetError,
-        FileFormatError,
-        MissingExtraError,
-        RayhullError,
-        UnverifiedError,
-    )
-    from rayhull.nn.extras import paper_layer
-    from rayhull.nn.layers import Constrained, MapInto
-    from rayhull.nn.training import FreeStart, Parametrization, constrain
-    from rayhull.projection import project
-    from rayhull.projection.module import ProjectedInEval, Projection
-    from rayhull.sets.applied import capped_simplex, conserves, corridor, quantiles, reconciled, windows
-    from rayhull.sets.interior import scale_from
-    from rayhull.sets.parsing import parse
-    from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import along, intersection, product
-    from rayhull.sets.ready_made import (
-        box,
-        checkerboard,
-        concave,
-        convex,
-        halfspaces,
-        lipschitz,
-        monotone,
-        nonnegative,
-        ordered,
-        simplex,
-        sum_to,
-        unimodal,
-    )
-    from rayhull.sets.rules import from_cvxpy, rules, variables
+if TYPE_CHECKING:  # for type checkers: the same names as below, which a test compares
+    from rayhull import conversion as conversion
+    from rayhull import core as core
+    from rayhull import distributions as distributions
+    from rayhull import nn as nn
+    from rayhull import testing as testing
+    from rayhull.conversion.convert import convert as convert
+    from rayhull.conversion.files import read as read
+    from rayhull.conversion.files import write as write
+    from rayhull.conversion.generators import Generators as Generators
+    from rayhull.errors import BudgetExceededError as BudgetExceededError
+    from rayhull.errors import EmptySetError as EmptySetError
+    from rayhull.errors import FileFormatError as FileFormatError
+    from rayhull.errors import MissingExtraError as MissingExtraError
+    from rayhull.errors import RayhullError as RayhullError
+    from rayhull.errors import UnverifiedError as UnverifiedError
+    from rayhull.nn.layers import Constrained as Constrained
+    from rayhull.nn.training import constrain as constrain
+    from rayhull.nn.training import FreeStart as FreeStart
+    from rayhull.nn.training import Parametrization as Parametrization
+    from rayhull.nn.layers import MapInto as MapInto
+    from rayhull.nn.extras import paper_layer as paper_layer
+    from rayhull.projection.module import ProjectedInEval as ProjectedInEval
+    from rayhull.projection.module import Projection as Projection
+    from rayhull.projection.project import project as project
+    from rayhull.sets.applied import capped_simplex as capped_simplex
+    from rayhull.sets.applied import conserves as conserves
+    from rayhull.sets.applied import corridor as corridor
+    from rayhull.sets.applied import quantiles as quantiles
+    from rayhull.sets.applied import reconciled as reconciled
+    from rayhull.sets.applied import windows as windows
+    from rayhull.sets.interior import scale_from as scale_from
+    from rayhull.sets.parsing import parse as parse
+    from rayhull.sets.polyhedron import Polyhedron as Polyhedron
+    from rayhull.sets.products import along as along
+    from rayhull.sets.products import intersection as intersection
+    from rayhull.sets.products import product as product
+    from rayhull.sets.ready_made import box as box
+    from rayhull.sets.ready_made import checkerboard as checkerboard
+    from rayhull.sets.ready_made import concave as concave
+    from rayhull.sets.ready_made import convex as convex
+    from rayhull.sets.ready_made import halfspaces as halfspaces
+    from rayhull.sets.ready_made import lipschitz as lipschitz
+    from rayhull.sets.ready_made import monotone as monotone
+    from rayhull.sets.ready_made import nonnegative as nonnegative
+    from rayhull.sets.ready_made import ordered as ordered
+    from rayhull.sets.ready_made import simplex as simplex
+    from rayhull.sets.ready_made import sum_to as sum_to
+    from rayhull.sets.ready_made import unimodal as unimodal
+    from rayhull.sets.rules import from_cvxpy as from_cvxpy
+    from rayhull.sets.rules import rules as rules
+    from rayhull.sets.rules import variables as variables
 
+# public as modules, with what is loaded for each
+_ROOMS = {"conversion": "", "core": "", "distributions": "", "nn": ".export", "testing": ""}
 _HOME = {
-    "projection.module": ["Projection", "ProjectedInEval"],
-    "projection": ["project"],
-    "sets.polyhedron": ["Polyhedron"],
-    "sets.rules": ["from_cvxpy", "rules", "variables"],
-    "sets.parsing": ["parse"],
-    "sets.applied": ["capped_simplex", "conserves", "corridor", "quantiles", "reconciled", "windows"],
-    "sets.products": ["along", "intersection", "product"],
-    "conversion.convert": ["convert"],
-    "conversion.files": ["read", "write"],
-    "conversion.generators": ["Generators"],
-    "nn.layers": ["Constrained", "MapInto"],
-    "sets.interior": ["scale_from"],
-    "nn.training": ["FreeStart", "Parametrization", "constrain"],
-    "nn.extras": ["paper_layer"],
-    "sets.ready_made": [
-        *("box", "checkerboard", "concave", "convex", "halfspaces", "lipschitz", "monotone"),
-        *("nonnegative", "ordered", "simplex", "sum_to", "unimodal"),
-    ],
-    "errors": [
-        *("RayhullError", "EmptySetError", "BudgetExceededError", "UnverifiedError", "MissingExtraError"),
-        "FileFormatError",
-    ],
-}
-_ROOMS = ("core", "distributions")  # public as modules
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+    "conversion.convert": "convert",
+    "conversion.files": "read write",
+    "conversion.generators": "Generators",
+    "errors": "BudgetExceededError EmptySetError FileFormatError MissingExtraError RayhullError UnverifiedError",
+    "nn.extras": "paper_layer",
+    "nn.layers": "Constrained MapInto",
+    "nn.training": "FreeStart Parametrization constrain",
+    "projection.module": "ProjectedInEval Projection",
+    "projection.project": "project",
+    "sets.applied": "capped_simplex conserves corridor quantiles reconciled windows",
+    "sets.interior": "scale_from",
+    "sets.parsing": "parse",
+    "sets.polyhedron": "Polyhedron",
+    "sets.products": "along intersection product",
+    "sets.ready_made": "box checkerboard concave convex halfspaces lipschitz monotone nonnegative ordered simplex "
+    "sum_to unimodal",
+    "sets.rules": "from_cvxpy rules variables",
+}  # where each name lives
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = [
-    "BudgetExceededError",
-    "Constrained",
-    "EmptySetError",
-    "FileFormatError",
-    "FreeStart",
-    "Generators",
-    "MapInto",
-    "MissingExtraError",
-    "Parametrization",
-    "Polyhedron",
-    "ProjectedInEval",
-    "Projection",
-    "RayhullError",
-    "UnverifiedError",
-    "__version__",
-    "along",
-    "box",
-    "capped_simplex",
-    "checkerboard",
-    "concave",
-    "conserves",
-    "constrain",
-    "convert",
-    "convex",
-    "core",
-    "corridor",
-    "distributions",
-    "from_cvxpy",
-    "halfspaces",
-    "intersection",
-    "lipschitz",
-    "monotone",
-    "nonnegative",
-    "ordered",
-    "paper_layer",
-    "parse",
-    "product",
-    "project",
-    "quantiles",
-    "read",
-    "reconciled",
-    "rules",
-    "scale_from",
-    "simplex",
-    "sum_to",
-    "unimodal",
-    "variables",
-    "windows",
-    "write",
-]
+__all__ = sorted(["__version__", *_ROOMS, *_MODULE_OF])
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return importlib.import_module(f"rayhull.{name}")
+        importlib.import_module(f"rayhull.{name}{_ROOMS[name]}")
+        return sys.modules[f"rayhull.{name}"]
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)

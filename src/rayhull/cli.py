@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
     convert = commands.add_parser("convert", help="inequalities to generators, or back")
     convert.add_argument("file", type=Path, help=".ine, .ext or .npz")
+    convert.add_argument("to", type=Path, nargs="?", help="where to write, as with -o")
     convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, cdd text)")
     convert.add_argument("--engine", default="auto", help="auto (ours), ppl, pplite, normaliz or cdd")
     convert.add_argument(
@@ -79,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="are points inside? exit code 1 if some are not")
     check.add_argument("file", type=Path, help="the set: .ine, .ext or .npz")
-    check.add_argument("points", type=Path, help="one point a row: .npy, .csv or text")
+    check.add_argument("points", type=Path, help="one point a row: .npy, .csv or text, a header allowed")
     check.add_argument("--atol", type=float, help="tolerance (default: 16 ulp of each row's scale)")
     check.set_defaults(run=_check)
 
@@ -101,11 +102,12 @@ def _convert(options: Any) -> int:
         result: Any = item.generators(**limits, verify=options.verify or True)
     else:
         result = item.to_polyhedron(**limits)
-    if options.output is None:
+    output = options.output or options.to
+    if output is None:
         print(format_cdd(result), end="")
     else:
-        write(options.output, result)
-        print(f"{options.output}: {result!r}", file=sys.stderr)
+        write(output, result)
+        print(f"{output}: {result!r}", file=sys.stderr)
     return 0
 
 
@@ -132,38 +134,73 @@ def _check(options: Any) -> int:
     import numpy as np
 
     P = _read_set(options.file)
-    points = _points(options.points).reshape(-1, P.dim)
+    points = _points(options.points, P.coordinates)
+    if points.shape[-len(P.shape) :] != P.shape and points.shape[-1:] != (P.dim,):
+        raise ValueError(
+            f"{options.points.name} holds points of {points.shape[-1] if points.ndim else 1} numbers, but the set has "
+            f"{P.dim} coordinates: give one point a row."
+        )
     inside = P.contains(points.reshape(-1, *P.shape), atol=options.atol)
-    worst = float(np.max(P.violation(points.reshape(-1, *P.shape)), initial=0.0))
-    print(f"{int(inside.sum())} of {len(inside)} points inside; largest violation {worst:.3g}")
+    worst = _largest_violation(P, points.reshape(-1, P.dim))
+    print(f"{int(inside.sum())} of {len(inside)} points inside; largest violation {worst:.3g} (distance beyond a row)")
     for i in np.flatnonzero(~inside)[:5]:
-        print(f"  outside: point {i}")
+        print(f"  outside: point {i + 1} (counted from 1)")
     return 0 if inside.all() else 1
 
 
-def _points(path: Path) -> Any:
+def _largest_violation(P: Any, points: Any) -> float:
+    """The largest distance of a point beyond a row: the same however a file scales its rows."""
+    import numpy as np
+
+    beyond, off = ((A @ points.T).T - b for A, b, _ in (P.rows.unit, P.equality_rows.unit))
+    return float(max(np.max(beyond, initial=0.0), np.max(np.abs(off), initial=0.0)))
+
+
+def _points(path: Path, coordinates: tuple[str, ...]) -> Any:
+    """The points of a file; its columns in the order of the coordinates where a header has their names."""
     import numpy as np
 
     from rayhull.errors import FileFormatError
 
+    delimiter = "," if path.suffix == ".csv" else None
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+        header = _header(path, delimiter)
+        points = np.loadtxt(path, delimiter=delimiter, ndmin=2, skiprows=1 if header else 0)
     except FileNotFoundError:
         raise
     except Exception as error:
         raise FileFormatError(f"{path.name} holds no points ({error}): expected .npy, .csv or text.") from None
+    if sorted(header) == sorted(coordinates):
+        return points[:, [header.index(name) for name in coordinates]]
+    if header:
+        print(f"rayhull: columns of {path.name} in their order: {', '.join(header[:6])}", file=sys.stderr)
+    return points
+
+
+def _header(path: Path, delimiter: str | None) -> list[str]:
+    """The names in the first line, if none of them is a number; else nothing."""
+    with path.open() as file:
+        cells = [cell.strip(' "') for cell in file.readline().strip().split(delimiter)]
+    for cell in cells:
+        try:
+            float(cell)
+        except ValueError:
+            continue
+        return []
+    return cells if all(cells) and not cells[0].startswith("#") else []
 
 
 def _cache(options: Any) -> int:
     from rayhull.conversion import cache
+    from rayhull.sets.rows import count
 
     before = cache.info()
     if options.clear:
         cache.clear()
     done = "removed from" if options.clear else "in"
-    print(f"{before.files} conversions ({before.bytes / 1e6:.1f} MB) {done} {before.folder}")
+    print(f"{count(before.files, 'conversion')} ({before.bytes / 1e6:.1f} MB) {done} {before.folder}")
     return 0
 
 

@@ -5,6 +5,20 @@ from tests.mutants import Mutant
 CONVERSION = ("test_conversion.py", "test_conversion_proofs.py", "test_conversion_floats.py")
 MUTANTS = [
     Mutant(
+        "conversion/generators.py",
+        "    size = 0 if facets.exact else np.abs(rows[:, 0]) / 4\n",
+        "    size = 0\n",
+        ("test_conversion_floats.py",),
+        "the row 0 <= 1, rounded, bounds an unbounded set",
+    ),
+    Mutant(
+        "conversion/generators.py",
+        "and _is_turned(convert(P, **options), unit_of(self)):",
+        "and False:",
+        ("test_conversion_floats.py",),
+        "rows that rounding turned from parallel are returned",
+    ),
+    Mutant(
         "conversion/slack_form.py",
         "        keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])",
         "        keep = np.array([max(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])",

@@ -5,6 +5,27 @@ from tests.mutants import Mutant
 MUTANTS = [
     Mutant(
         "sets/membership.py",
+        "[labels.index(name) for name in P.coordinates]]",
+        "[P.coordinates.index(name) for name in labels]]",
+        ("test_rules.py",),
+        "columns are put where names say in the wrong direction",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "        x = np.asarray(by_name(P, x))\n",
+        "        x = np.asarray(x)\n",
+        ("test_rules.py",),
+        "columns are taken as they come, whatever their names",
+    ),
+    Mutant(
+        "sets/membership.py",
+        "    if sorted(map(str, labels)) != sorted(P.coordinates):",
+        "    if not set(P.coordinates) <= set(labels):",
+        ("test_rules.py",),
+        "columns that are no coordinates are left out in silence",
+    ),
+    Mutant(
+        "sets/membership.py",
         "ULPS = 16 ",
         "ULPS = 1_000_000 ",
         ("test_pins.py::test_contains_is_sixteen_ulp_wide",),
@@ -214,8 +235,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/parsing.py",
-        "lambda a=value, b=other, t=token: a + b if t.text",
-        "lambda a=value, b=other, t=token: a - b if t.text",
+        '"+": operator.add',
+        '"+": operator.sub',
         ("test_rules.py::test_rules_make_the_set_they_say",),
         "plus is read as minus",
     ),

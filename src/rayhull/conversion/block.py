@@ -16,7 +16,7 @@ from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.core.conversion import primitive
 from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.numbers import INT64_SAFE, largest, product, short_kind, times
+from rayhull.exact.numbers import INT64_SAFE, joined, largest, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generato
 def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> ExactGenerators:
     form = slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
-    exact = ExactGenerators(*form.points(weights, points), _joined(rays), form.lines)
+    exact = ExactGenerators(*form.points(weights, points), joined(rays), form.lines)
     _prove_feasible(P, exact)
     return exact
 
@@ -59,13 +59,9 @@ def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> ExactGenerat
 def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     form = float_slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
-    G = Generators.from_floats(form.points(weights, points)[0], _scaled(_joined(rays)), form.lines)
+    G = Generators.from_floats(form.points(weights, points)[0], _scaled(joined(rays)), form.lines)
     _check_feasible(P, G)
     return G
-
-
-def _joined(parts: list[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) -> tuple[Array, Array, list[Array]]:

@@ -17,11 +17,11 @@ from rayhull.conversion.generators import ExactGenerators, Generators, hull, pol
 from rayhull.conversion.verification import prove_complete
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.numbers import sort_rows
+from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.rows import Array
 from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
 EitherGenerators = Generators | ExactGenerators  # of a block: floats, or integers alone
@@ -57,8 +57,9 @@ def convert(
     Examples:
         >>> import rayhull as rh
         >>> rh.convert(rh.monotone(4))
-        Generators(1 vertices, 3 rays, 1 lines in R^4, exact)
+        Generators(1 vertex, 3 rays, 1 line in R^4, exact)
     """
+    need_set(P)
     if verify not in (True, "full"):
         raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
     check_engine(engine)

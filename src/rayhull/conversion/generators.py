@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rayhull.errors import BudgetExceededError
-from rayhull.exact.numbers import common_denominator, directions_to_float, primitive, product, rationals, times
+from rayhull.errors import BudgetExceededError, UnverifiedError
+from rayhull.exact.numbers import common_denominator, directions_to_float, largest, primitive, product, rationals, times
 from rayhull.sets.interior import affine_hull
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import Array, count
 
 MAX_SIMPLICES = 200_000
 MAX_VERTICES = 5_000
+MOST_FRACTIONS = 2500  # numbers of unbounded float generators that are still taken as fractions: seconds
+PARALLEL = 2.0**-40  # rays closer than this are one; rows that meet beyond 1 / PARALLEL of the set's size are parallel
 ON_THE_ROW = 1e-9  # of the row's scale, for sets that are not exact
 
 
@@ -104,10 +106,8 @@ class Generators:
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact is not None else "floats"
-        return (
-            f"Generators({len(self.vertices)} vertices, {len(self.rays)} rays, {len(self.lines)} lines "
-            f"in R^{self.dim}, {kind})"
-        )
+        sizes = [count(len(g), n) for g, n in ((self.vertices, "vertex"), (self.rays, "ray"), (self.lines, "line"))]
+        return f"Generators({', '.join(sizes)} in R^{self.dim}, {kind})"
 
     def plot(
         self,
@@ -123,10 +123,27 @@ class Generators:
         return plot_generators(self, coordinates, ax=ax, window=window, color=color)
 
     def to_polyhedron(self, **options: Any) -> Polyhedron:
-        """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``)."""
+        """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``).
+
+        Rows of an unbounded set of floats are converted back: where rounding has turned one that should be parallel to
+        others, every float is taken as the fraction that it is; a set too large for that is refused.
+        """
         from rayhull.conversion.convert import convert
 
-        return hull(convert(polar(self), **options), unit_of(self))
+        P = hull(convert(polar(self), **options), unit_of(self))
+        if self.exact is None and len(self.rays) + len(self.lines) and _is_turned(convert(P, **options), unit_of(self)):
+            return hull(convert(polar(self._as_fractions()), **options))
+        return P
+
+    def _as_fractions(self) -> Generators:
+        if len(self) * self.dim > MOST_FRACTIONS:
+            raise UnverifiedError(
+                "The rows of this unbounded set would bound it, or split a ray, by rounding alone: give the generators "
+                "as integers or fractions, which are converted exactly."
+            )
+        parts = (self.vertices, self.rays, self.lines)
+        points, along, both_ways = (np.array([*map(Fraction, a.flat)], object).reshape(a.shape) for a in parts)
+        return Generators(points, along, both_ways)
 
 
 def _matrix(values: Any, name: str) -> Array:
@@ -180,6 +197,15 @@ def unit_of(G: Generators) -> float:
     return float(2.0 ** np.floor(np.log2(size))) if size else 1.0
 
 
+def _is_turned(back: Generators, unit: float) -> bool:
+    """Whether two rays differ by rounding alone, or a vertex lies where rows meet that should be parallel."""
+    from scipy.spatial import cKDTree
+
+    rays = back.rays / np.abs(back.rays).max(axis=1, keepdims=True, initial=0.0)
+    far = np.abs(back.vertices).max() * PARALLEL > unit
+    return bool(far) or len(cKDTree(rays).query_pairs(PARALLEL, p=np.inf)) > 0
+
+
 def _with_zero(directions: Array) -> Array:
     return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
 
@@ -187,10 +213,20 @@ def _with_zero(directions: Array) -> Array:
 def hull(facets: Generators, unit: float = 1.0) -> Polyhedron:
     """The set whose inequalities (c / unit, a) are the rays of the polar cone, and whose equalities are its lines."""
     known = facets if facets.exact is None else facets.exact
-    rows, equalities = known.rays, known.lines
-    rows = rows[(rows[:, 1:] != 0).any(axis=1)]  # (1, 0) says 0 <= 1
+    rows, equalities = _shortened(known.rays), _shortened(known.lines)
+    # (1, 0) says 0 <= 1. In floats it may be (1, 1e-17); any other row is tight at a vertex, of entries below 2 units
+    size = 0 if facets.exact else np.abs(rows[:, 0]) / 4
+    rows = rows[np.abs(rows[:, 1:]).sum(axis=1) > size]
     scale: Any = 1 if unit == 1.0 else Fraction(unit) if facets.exact else unit
     return Polyhedron(rows[:, 1:], rows[:, 0] * scale, equalities[:, 1:], equalities[:, 0] * scale)
+
+
+def _shortened(rows: Array) -> Array:
+    """Rows (c, a) of integers beyond 2^53 as fractions, over a power of two near the largest entry of a."""
+    if rows.dtype != object or largest(rows) < 2**53:
+        return rows
+    bits = [max(1, *(abs(v).bit_length() for v in row[1:])) for row in rows.tolist()]
+    return rows * np.array([[Fraction(2, 2**n)] for n in bits], dtype=object)
 
 
 # -- a polytope as simplices that meet only in faces -------------------------------------------------------------------

@@ -146,13 +146,7 @@ def slack_form(P: Polyhedron) -> SlackForm:
     both = np.concatenate([E, A]) if len(E) else A
     rows, pivots = _independent(both, len(E))
     chosen = both[rows] if len(rows) < len(both) else both
-    # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
-    neighbours = len(pivots) > 0 and bool((pivots[1:] == pivots[:-1] + 1).all())
-    columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
-    back, scales = inverse(chosen[:, columns])
-    edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
-    for start in range(0, len(edges), STRIP):
-        edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
+    edges, scales = _edges(chosen, pivots)
     lines, rest = _lines(chosen, pivots, edges, scales), others(rows, len(both))
     if len(lines) and product(both[rest], lines.T).any():
         raise UnverifiedError("A row changes along a line: this is a fault in rayhull; please report the rows.")
@@ -170,6 +164,18 @@ def slack_form(P: Polyhedron) -> SlackForm:
     return SlackForm(joined[:, :-1], joined[:, -1], lines, edges, scales, offsets[rows])
 
 
+def _edges(chosen: Array, pivots: Array) -> tuple[Array, Array]:
+    """For each chosen row the direction in the pivot columns along which its slack alone grows, and by how much."""
+    # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
+    neighbours = len(pivots) > 0 and bool((pivots[1:] == pivots[:-1] + 1).all())
+    columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
+    back, scales = inverse(chosen[:, columns])
+    edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
+    for start in range(0, len(edges), STRIP):
+        edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
+    return edges, scales
+
+
 def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     """Independent rows that span all of them, as many equalities as can be, and a pivot column for each.
 
@@ -183,10 +189,7 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     first, columns = independent_rows(E)
     if (rows < equalities).sum() == len(first):
         return rows, pivots
-    back, scales = inverse(E[np.ix_(first, columns)])
-    edges = np.zeros((len(first), E.shape[1]), np.promote_types(back.dtype, np.int64))
-    edges[:, columns] = -back.T
-    along = product(A, _lines(E[first], columns, edges, scales).T)
+    along = product(A, _lines(E[first], columns, *_edges(E[first], columns)).T)
     rows = np.concatenate([first, equalities + independent_rows(along)[0]])
     return rows, independent_rows(both[rows])[1]
 

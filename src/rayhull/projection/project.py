@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,8 @@ from rayhull.projection import sample_rows
 from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Info, Nearest, Projected, info, solve
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.membership import by_name
+from rayhull.sets.polyhedron import Polyhedron, need_set
 
 
 class Projector:
@@ -138,9 +137,12 @@ def project(
         >>> bool(P.contains(z))
         True
     """
+    if isinstance(x, Polyhedron):
+        raise TypeError("project takes the set first, then the points: rayhull.project(P, x).")
+    need_set(polyhedron)
     projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
     is_tensor = isinstance(x, Tensor)
-    points = x if is_tensor else torch.as_tensor(np.asarray(x, dtype=float))
+    points = x if is_tensor else torch.as_tensor(np.asarray(by_name(polyhedron, x), dtype=float))
     z, done = projector(points, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq)
     result = z if is_tensor else z.numpy()
     if not return_info:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_array, as_shape
-from rayhull.sets.ready_made import monotone, ordered
+from rayhull.sets.ready_made import image_of_tiles, monotone, ordered
 from rayhull.sets.rules import rules, variables
 
 
@@ -74,10 +74,8 @@ def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedro
         True
     """
     event = as_shape(shape)
-    if len(event) < 2 or any(size % count for size, count in zip(event[-2:], tiles, strict=True)):
-        raise ValueError(f"{tiles} tiles do not divide an image of shape {event[-2:]} evenly.")
+    (height, width), (down, across) = image_of_tiles(event[-2:], tiles), tiles
     x = variables("x", shape=event)
-    (height, width), (down, across) = event[-2:], tiles
     tiled = x.reshape(*event[:-2], down, height // down, across, width // across)
     return rules((tiled.mean(axis=(-3, -1)) == means).named("mean of tile"))
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy
 
 from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact.numbers import Array
-from rayhull.sets.linear_programs import row_rank
+from rayhull.sets.linear_programs import row_rank, solve
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -273,9 +272,8 @@ def _support(P: Polyhedron, pick: Array, direction: Array, window: Array | None)
     bounds = np.full((P.dim, 2), (-np.inf, np.inf))
     if window is not None:
         bounds[pick] = window.T
-    rows, equalities = P.rows, P.equality_rows
-    equal = {"A_eq": equalities.matrix, "b_eq": equalities.rhs} if len(equalities) else {}
-    result = scipy.optimize.linprog(cost, A_ub=rows.matrix, b_ub=rows.rhs, bounds=bounds, **equal)
+    (A, b, _), (E, e, _) = P.rows.unit, P.equality_rows.unit
+    result = solve(cost, A, b, E, e, bounds)
     if result.status != 0:
         raise ValueError(f"the set has no outline in this window: HiGHS says {result.message!r}.")
     return np.asarray(result.x[pick])

@@ -16,7 +16,9 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, reciprocals
 from rayhull.sets.reading import as_array
-from rayhull.sets.rows import affine_text
+from rayhull.sets.rows import affine_text, indexed, row_entries
+
+NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +35,7 @@ class Variable:
 
     def label(self, place: int) -> str:
         """The name of one coordinate: ``coal`` or ``x[2, 5]``."""
-        if not self.shape:
-            return self.name
-        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(place, self.shape))}]"
+        return indexed(self.name, place, self.shape)
 
 
 @dataclass(eq=False)
@@ -82,9 +82,7 @@ class Expression:
     def _take(self, places: Array) -> Expression:
         """The entries with the given flat numbers, in the shape of ``places``."""
         flat = places.ravel()
-        counts = np.diff(self.starts)[flat]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.repeat(self.starts[flat] - starts[:-1], counts) + np.arange(starts[-1])
+        starts, entries = row_entries(self.starts, flat)
         parts = self.columns[entries], self.data[entries], self.constant[flat]
         return Expression(places.shape, starts, *parts, self.variables)
 
@@ -96,14 +94,14 @@ class Expression:
     def T(self) -> Expression:
         return self._take(np.arange(self.size).reshape(self.shape).T)
 
-    def sum(self, axis: int | tuple[int, ...] | None = None) -> Expression:
-        """The sum over all entries, or along ``axis``."""
+    def sum(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
+        """The sum over all entries, or along ``axis``; ``np.sum`` and ``np.mean`` give the other two."""
         kept = np.arange(self.size).reshape(self.shape)
         axes = tuple(range(self.ndim)) if axis is None else axis
         shape = np.empty(self.shape, np.int8).sum(axis=axes).shape
-        out = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
-        order = np.argsort(out.ravel(), kind="stable")
-        return self._take(kept.ravel()[order])._grouped(out.ravel()[order], shape)
+        into = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
+        order = np.argsort(into.ravel(), kind="stable")
+        return self._take(kept.ravel()[order])._grouped(into.ravel()[order], shape)
 
     def _grouped(self, into: Array, shape: tuple[int, ...]) -> Expression:
         """Entry i is added to entry ``into[i]`` (ascending) of the result."""
@@ -111,7 +109,7 @@ class Expression:
         constant = grouped_sums(self.constant, into, math.prod(shape))
         return _gathered(shape, row, self.columns, self.data, constant, self.variables)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None) -> Expression:
+    def mean(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
         """The mean over all entries, or along ``axis``."""
         total = self.sum(axis)
         return total / (self.size // total.size)
@@ -197,10 +195,10 @@ class Expression:
         return _rule(self, "==", other)
 
     def __lt__(self, other: Any) -> Rule:
-        raise TypeError("a set contains its boundary: write <= instead of <, with a margin where you need one.")
+        raise TypeError(f"write <= instead of <: a set contains its boundary. {NO_MAXIMUM}")
 
     def __gt__(self, other: Any) -> Rule:
-        raise TypeError("a set contains its boundary: write >= instead of >, with a margin where you need one.")
+        raise TypeError(f"write >= instead of >: a set contains its boundary. {NO_MAXIMUM}")
 
     def __ne__(self, other: Any) -> Rule:  # type: ignore[override]
         raise TypeError("!= has no convex set: rules are made with <=, >= and ==.")
@@ -280,11 +278,7 @@ class Rule:
 
     def label(self, entry: int) -> str:
         """What one entry is called: the given name with its place, or its own text."""
-        if self.name is None:
-            return self.text(entry)
-        if not self.shape:
-            return self.name
-        return f"{self.name}[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
+        return self.text(entry) if self.name is None else indexed(self.name, entry, self.shape)
 
     def text(self, entry: int) -> str:
         return f"{self.left.text(entry)} {self.sign} {self.right.text(entry)}"

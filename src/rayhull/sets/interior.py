@@ -25,7 +25,7 @@ from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.barrier import LARGE, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
-from rayhull.sets.rows import Label, Names, Rows
+from rayhull.sets.rows import Label, Names, Rows, compressed
 from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ def _orthonormal(unit: Array, rhs: Array, chosen: Array) -> Rows:
 
 
 def _from_table(matrix: Array, rhs: Array) -> Rows:
-    row, column = np.nonzero(matrix)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))])
-    names = Names.by(Label("equality {}"), np.arange(len(matrix)))
-    return Rows(matrix[row, column], column, indptr, matrix.shape[1], rhs, names)
+    return Rows(*compressed(matrix), rhs, Names.by(Label("equality {}"), np.arange(len(matrix))))
 
 
 def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:

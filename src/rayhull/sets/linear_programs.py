@@ -207,9 +207,11 @@ def refuse_if_empty(P: Polyhedron) -> None:
         rows, equalities = P.rows.take(group.rows[0]), P.equality_rows.take(group.equality_rows[0])
         names = _contradiction(rows, equalities)
         if names is not None:
+            total = len(P.rows) + len(P.equality_rows)
+            share = f"{len(names)} of {total}" if len(names) < total else f"{total}"
             raise EmptySetError(
-                f"These {len(P.rows) + len(P.equality_rows)} rows have no common point: {' and '.join(names)} "
-                "contradict each other. Rows mean A x <= b: is a sign the other way round?",
+                f"These {share} rows have no common point: {' and '.join(names)} contradict each other. Rows mean "
+                "A x <= b: is a sign the other way round?",
                 names,
             )
 

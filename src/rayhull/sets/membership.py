@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import Given, is_torch, read_given
+from rayhull.sets.reading import Given, as_numpy, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
     """
     flat, batch = flatten(P, x)
     _refuse_long_numbers(flat)
-    points = flat.detach().cpu().double().numpy() if is_torch(flat) else flat.astype(np.float64)
+    points = as_numpy(flat).astype(np.float64)
     given, points, batch = read_given(P, points, batch, **sides)
     inside = np.isfinite(points).all(axis=1)
     for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
@@ -86,13 +86,31 @@ def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
 def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
     """x as (samples, d) and its batch shape, after a check of its event shape."""
     if not is_torch(x):
-        x = np.asarray(x)
+        x = np.asarray(by_name(P, x))
         if x.dtype.kind not in "iubf":
             raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
     event, batch = P.shape, tuple(x.shape[: max(0, x.ndim - len(P.shape))])
     if tuple(x.shape[len(batch) :]) != event:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
     return x.reshape(math.prod(batch), P.dim), batch
+
+
+def by_name(P: Polyhedron, x: Any) -> Any:
+    """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
+    labels = getattr(x, "columns", getattr(x, "index", None))
+    if P.coordinate_names is None or labels is None or callable(labels):
+        return x
+    labels = list(labels)
+    if not any(isinstance(label, str) for label in labels):
+        return x
+    if sorted(map(str, labels)) != sorted(P.coordinates):
+        mine, other = (", ".join(map(str, names[:6])) + ", ..." * (len(names) > 6) for names in (P.coordinates, labels))
+        raise ValueError(
+            f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
+            "as frame[list(P.coordinates)], or the numbers without names."
+        )
+    values = np.asarray(x)[..., [labels.index(name) for name in P.coordinates]]
+    return values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the slack of every rule at a point, by name -----------------------------------------------------------------------
@@ -124,7 +142,7 @@ class Slack:
     @property
     def least(self) -> Array:
         """The least slack of each rule over all points, (m,)."""
-        return np.asarray(_as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
+        return np.asarray(as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self.names[:SHOWN]), default=0)
@@ -138,7 +156,7 @@ def slack(P: Polyhedron, x: Any) -> Slack:
     points, batch = flatten(P, x)
     parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
     values = _namespace(points).concatenate([0.0 - abs(parts[0][0]), parts[1][0]], axis=1)  # (n, m)
-    plain, margin = _as_numpy(values), np.concatenate([_as_numpy(tolerance) for _, tolerance in parts], axis=1)
+    plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
     order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
     names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
@@ -153,11 +171,6 @@ def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
     size = _namespace(x).amax(abs(x), axis=1)[:, None]
     return (c - _product(rows, x)) * scale, ULPS * eps * (size * norms + abs(c)) * scale
-
-
-def _as_numpy(x: Any) -> Array:
-    """The numbers of an array or a tensor."""
-    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
 
 
 def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:

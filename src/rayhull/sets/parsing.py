@@ -10,10 +10,12 @@ variable:=  name ["[" index ("," index)* "]"]         index: a number, or a slic
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NoReturn
 
 from rayhull.exact.numbers import whole
@@ -120,17 +122,16 @@ class _Parser:
         return rule if name is None else rule.named(name)
 
     def _sum(self) -> Expression:
-        value = self._term()
-        while self._peek().text in ("+", "-"):
-            token, other = self._next(), self._term()
-            value = self._safely(token, lambda a=value, b=other, t=token: a + b if t.text == "+" else a - b)
-        return value
+        return self._chain(self._term, {"+": operator.add, "-": operator.sub})
 
     def _term(self) -> Expression:
-        value = self._factor()
-        while self._peek().text in ("*", "/"):
-            token, other = self._next(), self._factor()
-            value = self._safely(token, lambda a=value, b=other, t=token: a * b if t.text == "*" else a / b)
+        return self._chain(self._factor, {"*": operator.mul, "/": operator.truediv})
+
+    def _chain(self, part: Callable[[], Expression], marks: dict[str, Any]) -> Expression:
+        value = part()
+        while self._peek().text in marks:
+            token, other = self._next(), part()
+            value = self._safely(token, partial(marks[token.text], value, other))
         return value
 
     def _factor(self) -> Expression:

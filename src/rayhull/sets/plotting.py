@@ -10,7 +10,8 @@ import numpy as np
 from rayhull.errors import MissingExtraError
 from rayhull.exact.numbers import Array
 from rayhull.sets.description import Outline, outline, projection, section, shadow
-from rayhull.sets.reading import is_torch
+from rayhull.sets.membership import by_name
+from rayhull.sets.reading import as_numpy
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
@@ -33,11 +34,11 @@ def plot_polyhedron(
 ) -> Any:
     """See :meth:`rayhull.Polyhedron.plot`."""
     pick = picked(P, coordinates)
-    shown = None if points is None else _as_numpy(points).reshape(-1, *P.shape)
+    shown = None if points is None else as_numpy(by_name(P, points)).astype(float).reshape(-1, *P.shape)
     flat = np.zeros((0, P.dim)) if shown is None else shown.reshape(len(shown), P.dim)
     around, frame = flat[:, pick], _window(window, len(pick))
     if at is not None or P.dim == len(pick):
-        middle = np.zeros(P.dim) if at is None else _as_numpy(at).reshape(P.dim)
+        middle = np.zeros(P.dim) if at is None else as_numpy(by_name(P, at)).astype(float).reshape(P.dim)
         found = outline(section(P, pick, middle).generators(), frame, around)
     else:
         found = projection(P, pick, frame, around)
@@ -85,12 +86,7 @@ def _place(P: Polyhedron, coordinate: Any) -> int:
 
 def _judged(P: Polyhedron, points: Any) -> Array:
     """Whether each point is inside, up to the rounding of its own dtype."""
-    given = points.detach() if is_torch(points) else points
-    return np.asarray(_as_numpy(P.contains(given)) > 0).ravel()
-
-
-def _as_numpy(values: Any) -> Array:
-    return np.asarray(values.detach().cpu().double().numpy() if is_torch(values) else values, float)
+    return as_numpy(P.contains(points)).ravel()
 
 
 def _window(window: Any, k: int) -> Array | None:

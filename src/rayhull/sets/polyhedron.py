@@ -102,9 +102,10 @@ class Polyhedron(Statement):
         self, x: Any, *,
         A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
     ) -> Any:  # fmt: skip
-        """How far x is outside: the largest amount by which a row or bound is exceeded, 0 inside.
+        """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
 
         What is given beside x replaces what the set states, or is added to it, for all samples or for each its own.
+        Where the set's coordinates have names, columns of a DataFrame are taken by theirs.
 
         Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
         torch as x is, in float64. Differentiable for tensors.
@@ -346,6 +347,16 @@ class Polyhedron(Statement):
         from rayhull.sets.rules import to_cvxpy
 
         return to_cvxpy(self, x)
+
+
+def need_set(P: object) -> None:
+    """Refuse what is not a set, with what to write instead."""
+    if isinstance(P, Polyhedron):
+        return
+    if isinstance(P, tuple | list) and len(P) == 2:
+        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
+    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
+    raise TypeError(f"expected a set, got {type(P).__name__}: give {getattr(type(P), 'instead', hint)}.")
 
 
 def _tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:

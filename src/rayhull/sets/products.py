@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, alike, joined
-from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import Shape, as_shape
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames
@@ -90,9 +90,7 @@ def _refuse_others(sets: Sequence[Any], name: str) -> None:
     if not sets:
         raise ValueError(f"{name} needs at least one set.")
     for s in sets:
-        if not isinstance(s, Polyhedron):
-            hint = ": give it a shape, box(-1, 1, 3)" if type(s).__name__ == "ShapelessBox" else ""
-            raise ValueError(f"{name} takes sets, got {s!r}{hint}.")
+        need_set(s)
 
 
 def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
@@ -103,6 +101,7 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
         >>> rh.along(rh.Polyhedron([[1, 1, 1]], [2]), (5, 3))
         Polyhedron(shape=(5, 3): 5 inequalities)
     """
+    need_set(P)
     event = as_shape(shape)
     n = axis_length(event, axis)
     if P.dim != n:

@@ -12,8 +12,8 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import Array, places, safe_integers
-from rayhull.sets.rows import Label, Names, Rows
+from rayhull.exact.numbers import Array, safe_integers
+from rayhull.sets.rows import Label, Names, Rows, compressed, count
 from rayhull.sets.statement import CoordinateNames
 
 if TYPE_CHECKING:
@@ -55,8 +55,14 @@ def _from_torch(values: Any, name: str) -> Array:
             f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give what "
             f"is learned with each call, layer(h, {name}=...), or state the set with {name}.detach()."
         )
-    values = values.cpu()
-    return np.asarray((values.double() if values.is_floating_point() else values).numpy())
+    return as_numpy(values)
+
+
+def as_numpy(x: Any) -> Array:
+    """The numbers of an array or a tensor; those of a tensor of floats in float64."""
+    if not is_torch(x):
+        return np.asarray(x)
+    return np.asarray((x.double() if x.is_floating_point() else x).detach().cpu().numpy())
 
 
 def _python_numbers(array: Array, name: str) -> Array:
@@ -89,10 +95,10 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     if offsets.ndim == 0:
         offsets = np.full(m, offsets[()], dtype=offsets.dtype)
     if offsets.shape != (m,):
-        got = f"{len(offsets)} entries" if offsets.ndim == 1 else f"shape {offsets.shape}"
-        raise ValueError(f"{a_name} has {m} rows but {b_name} has {got}: give one offset for each row.")
+        got = count(len(offsets), "entry") if offsets.ndim == 1 else f"shape {offsets.shape}"
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {b_name} has {got}: give one offset for each row.")
     if names is not None and len(names) != m:
-        raise ValueError(f"{a_name} has {m} rows but {len(names)} names were given.")
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {count(len(names), 'name')} came: give one for each row.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
     listed = tuple(names) if isinstance(names, list) else names
@@ -119,11 +125,7 @@ def refuse_unless_finite(name: str, values: Array) -> None:
 def _from_dense(matrix: Array, name: str) -> tuple[Array, Array, Array, int]:
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
-    # NaN != 0, so a NaN is stored and refused later with its message.
-    row, column = places(matrix)
-    indptr = np.zeros(len(matrix) + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=len(matrix)), out=indptr[1:])
-    return matrix[row, column], column, indptr, matrix.shape[1]
+    return compressed(matrix)  # NaN != 0, so a NaN is stored and refused later with its message
 
 
 def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:

@@ -17,6 +17,8 @@ from rayhull.sets.reading import Shape, as_shape
 class ShapelessBox:
     """Bounds that take the shape of the set they are combined with: ``monotone(5) & box(-1, 1)``."""
 
+    instead = "it a shape, rayhull.box(-1, 1, d), or combine it with a set, P & rayhull.box(-1, 1)"
+
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = lower, upper
 
@@ -28,9 +30,7 @@ class ShapelessBox:
     __rand__ = __and__
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"{self!r} has no shape yet, so it has no {name}: combine it with & or give a shape, box(-1, 1, (28, 28))."
-        )
+        raise AttributeError(f"{self!r} has no shape yet, so it has no {name}: give {self.instead}.")
 
     def __repr__(self) -> str:
         return f"box({self.lower}, {self.upper})"
@@ -194,12 +194,7 @@ def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Po
         >>> G.rays.shape, G.lines.shape
         ((16, 784), (768, 784))
     """
-    height, width = _image(shape)
-    if len(tiles) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in tiles):
-        raise ValueError(f"tiles must be two positive whole numbers (down, across), got {tiles!r}.")
-    for size, count in zip((height, width), tiles, strict=True):
-        if size % count:
-            raise ValueError(f"{tiles} tiles do not divide an image of shape {(height, width)} evenly.")
+    height, width = image_of_tiles(shape, tiles)
     down, across = (np.arange(n) // (n // count) for n, count in zip((height, width), tiles, strict=True))
     tile = (down[:, None] * tiles[1] + across).ravel()
     sign = np.where((down[:, None] + across) % 2 == 0, 1, -1).ravel()
@@ -258,8 +253,13 @@ def _flat(index: Any, event: tuple[int, ...]) -> int:
     return int(np.ravel_multi_index(place, event))
 
 
-def _image(shape: Shape) -> tuple[int, int]:
+def image_of_tiles(shape: Shape, tiles: tuple[int, int]) -> tuple[int, int]:
+    """Height and width of an image that the tiles divide evenly."""
     event = as_shape(shape)
     if len(event) != 2:
         raise ValueError(f"an image has two axes, got shape {event}.")
+    if len(tiles) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in tiles):
+        raise ValueError(f"tiles must be two positive whole numbers (down, across), got {tiles!r}.")
+    if event[0] % tiles[0] or event[1] % tiles[1]:
+        raise ValueError(f"{tiles} tiles do not divide an image of shape {event} evenly.")
     return event[0], event[1]

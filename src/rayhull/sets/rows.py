@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, narrow, rationals
+from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, narrow, places, rationals
 from rayhull.exact.numbers import Array as Array
 
 SHOWN = 6  # terms of a longer sum are left out in the middle
@@ -130,9 +130,7 @@ class Rows:
     def take(self, rows: Array, columns: Array | None = None, width: int | None = None) -> Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""
         rows = np.asarray(rows, np.int64)
-        starts, counts = self.indptr[rows], self.sizes[rows]
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
+        indptr, entries = row_entries(self.indptr, rows)
         indices = self.indices[entries]
         return Rows(
             self.data[entries],
@@ -170,6 +168,21 @@ class Rows:
             Names.join([p.names for p in parts]),
             all(p.dense for p in parts),
         )
+
+
+def compressed(matrix: Array) -> tuple[Array, Array, Array, int]:
+    """A dense matrix in compressed form: data, indices, indptr and d."""
+    row, column = places(matrix)
+    indptr = np.zeros(len(matrix) + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=len(matrix)), out=indptr[1:])
+    return matrix[row, column], column, indptr, matrix.shape[1]
+
+
+def row_entries(indptr: Array, rows: Array) -> tuple[Array, Array]:
+    """Some rows of a matrix in compressed form: where each of them begins, and which entries are theirs."""
+    counts = indptr[rows + 1] - indptr[rows]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return starts, np.repeat(indptr[rows] - starts[:-1], counts) + np.arange(starts[-1])
 
 
 def scale_exponents(matrix: sp.csr_array) -> Array:
@@ -264,9 +277,14 @@ class Label:
         return self.text.format(", ".join(str(i) for i in place))
 
 
+def indexed(name: str, place: int, shape: tuple[int, ...]) -> str:
+    """The name of one entry of an array in C order, 'x[2, 5]'; of a scalar, the name alone."""
+    return f"{name}[{', '.join(str(i) for i in np.unravel_index(place, shape))}]" if shape else name
+
+
 def count(n: int, noun: str) -> str:
-    """A number and its noun: '1 inequality', '3 inequalities', '0 bounds'."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """A number and its noun: '1 inequality', '3 inequalities', '2 vertices', '0 bounds'."""
+    plural = noun[:-2] + {"ty": "ties", "ry": "ries", "ex": "ices"}.get(noun[-2:], f"{noun[-2:]}s")
     return f"{n} {noun if n == 1 else plural}"
 
 

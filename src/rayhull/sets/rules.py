@@ -5,8 +5,8 @@ Rules may also come as affine constraints of cvxpy (an extra), and go there.
 
 from __future__ import annotations
 
+import itertools
 import math
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -26,20 +26,7 @@ from rayhull.sets.statement import CoordinateNames, refuse_twice
 SIGNS = {"Inequality": "<=", "NonPos": "<=", "NonNeg": ">=", "Equality": "==", "Zero": "=="}  # of cvxpy
 
 
-class _Columns:
-    """Column numbers that are handed out once."""
-
-    def __init__(self) -> None:
-        self.free, self.lock = 0, threading.Lock()
-
-    def take(self, count: int) -> int:
-        """The first of ``count`` numbers in a row that nobody has."""
-        with self.lock:
-            start, self.free = self.free, self.free + count
-        return start
-
-
-_columns = _Columns()
+_variables = itertools.count()
 
 
 def variables(*names: str, shape: Shape | None = None) -> Any:
@@ -69,7 +56,7 @@ def variables(*names: str, shape: Shape | None = None) -> Any:
 
 def _variable(name: str, shape: tuple[int, ...]) -> Expression:
     size = math.prod(shape)
-    start = _columns.take(size)
+    start = next(_variables) << 32  # so many column numbers are its own
     columns = np.arange(start, start + size)
     zero, one = np.zeros(size, np.int64), np.ones(size, np.int64)
     return Expression(shape, np.arange(size + 1), columns, one, zero, (Variable(name, shape, start),))
@@ -146,7 +133,8 @@ class _Builder:
     def __init__(self, owners: tuple[Variable, ...]) -> None:
         self.owners = owners
         self.dim = sum(v.size for v in owners)
-        self.inequalities, self.equalities = _Gathered(self.dim), _Gathered(self.dim)
+        self.inequalities: list[Rows] = []
+        self.equalities: list[Rows] = []
         self.bounds: dict[tuple[int, str], tuple[Any, str]] = {}  # (coordinate, side) → value, name
         starts = np.array([v.start for v in owners])
         self._sorted = np.argsort(starts)
@@ -166,8 +154,15 @@ class _Builder:
         alone = np.flatnonzero(np.diff(gap.starts) == 1)
         bounds = {int(i) for i in alone if self._bound(gap, int(i), equal, rule)}
         rows = np.array([i for i in range(gap.size) if i not in bounds], np.int64)
-        into = self.equalities if equal else self.inequalities
-        into.add(gap._take(rows), self.columns(gap._take(rows).columns), rule, rows)
+        if len(rows):
+            (self.equalities if equal else self.inequalities).append(self._rows(gap._take(rows), rule, rows))
+
+    def _rows(self, gap: Expression, rule: Rule, entries: Array) -> Rows:
+        """The rows gap <= 0, called as the given entries of the rule; names are written when somebody reads them."""
+        for what, numbers in (("a coefficient", gap.data), ("a constant", gap.constant)):
+            refuse_unless_finite(f"{what} of the rule {rule.label(int(entries[0]))}", numbers)
+        names = Names.by(rule.label, entries)
+        return Rows(gap.data, self.columns(gap.columns), gap.starts, self.dim, -gap.constant, names)
 
     def columns(self, numbers: Array) -> Array:
         """Coordinates of the set for column numbers of variables."""
@@ -207,32 +202,13 @@ class _Builder:
         names = tuple(v.label(i) for v in self.owners for i in range(v.size))
         bounds = {key: name for key, (_, name) in self.bounds.items()}
         return Polyhedron.from_rows(
-            self.inequalities.rows(),
-            self.equalities.rows(),
+            Rows.stack([Rows.empty(self.dim), *self.inequalities]),
+            Rows.stack([Rows.empty(self.dim), *self.equalities]),
             read_bound(self._side("lower", -math.inf), "lower", shape, -math.inf),
             read_bound(self._side("upper", math.inf), "upper", shape, math.inf),
             shape,
             coordinate_names=CoordinateNames(names, bounds),
         )
-
-
-class _Gathered:
-    """Rows a·x <= b collected from rules, with their names written when somebody reads them."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-        self.parts: list[Rows] = []
-
-    def add(self, gap: Expression, columns: Array, rule: Rule, entries: Array) -> None:
-        """The rows gap <= 0, called as the given entries of the rule."""
-        if len(entries):
-            for what, numbers in (("a coefficient", gap.data), ("a constant", gap.constant)):
-                refuse_unless_finite(f"{what} of the rule {rule.label(int(entries[0]))}", numbers)
-            names = Names.by(rule.label, entries)
-            self.parts.append(Rows(gap.data, columns, gap.starts, self.dim, -gap.constant, names))
-
-    def rows(self) -> Rows:
-        return Rows.stack(self.parts) if self.parts else Rows.empty(self.dim)
 
 
 # -- constraints of cvxpy ----------------------------------------------------------------------------------------------
