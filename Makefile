@@ -50,7 +50,7 @@ web/node_modules: web/package.json
 	-$(INSTALL) --no-deps pycddlib-standalone  # RAYEN imports cdd. Where no wheel fits, RAYEN is left out.
 	@touch $@
 
-demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)
+demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 2 minutes)
 	$(BIN)/python -m experiments demo
 
 reproduce: .venv/optnet  ## The whole paper: hours on a CPU; stop it and go on at any time

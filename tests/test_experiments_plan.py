@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from experiments import plan, progress
+from experiments.cli import parser
 from experiments.errors import SettingsError
+from experiments.studies import Job
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_plans_name_every_run_once():
@@ -45,6 +50,22 @@ def test_only_takes_the_runs_that_are_named_in_their_order():
 def test_only_refuses_a_name_that_no_run_has():
     with pytest.raises(SettingsError, match=r"--only vae/tpp: no run's name begins so\. Expected one of .*vae/ttp"):
         plan.only(list(plan.reproduce(2)), ["vae", "vae/tpp"])
+
+
+def test_readme_makefile_and_program_promise_the_same_minutes():
+    says = plan.promised(list(plan.demo()))
+    for page in ("README.md", "Makefile"):
+        (line,) = [
+            line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if "demo/report.html" in line
+        ]
+        assert f"{says}{':' if page == 'README.md' else ')'}" in line
+    others = [plan.promised([Job("vae", "", None, seconds)]) for seconds in (5, 130, 9000)]
+    assert others == ["about 1 minute", "about 2 minutes", "about 2 hours"]
+
+
+def test_the_demo_takes_one_thread_and_a_reproduction_torchs_own():
+    asked = {name: parser([name]).parse_args([name]).threads for name in ("demo", "reproduce")}
+    assert asked == {"demo": 1, "reproduce": None}
 
 
 def test_the_time_left_follows_the_machine():

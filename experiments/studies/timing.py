@@ -170,7 +170,7 @@ def _machine(summary: dict[str, Any]) -> str:
 def demo() -> Iterator[Job]:
     """5000 images, ten times, and the solver loop once."""
     brief = TimingSettings(5000, repeats=10, solver_repeats=1, dataset="mnist-small", compiled=False)
-    yield job("timing", brief, 30)
+    yield job("timing", brief, 40)
 
 
 def reproduce(runs: int) -> Iterator[Job]:
