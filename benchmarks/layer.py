@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import rayhull as rh
 from benchmarks import plots
 from benchmarks.harness import Timing, interleave, save, table
-from benchmarks.layer_peers import PEERS, installed
+from benchmarks.peers import AFTER_A_LINEAR, reason
 
 BATCH = 256
 CLOCK = {1: time.process_time, 2: time.perf_counter}  # on one thread, processor time: others may share the machine
@@ -120,24 +120,23 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         "rayhull, strict, folded and compiled": strict.fold(compile=True),
     }
     skipped: dict[str, str] = {}
-    for name, (package, make) in PEERS.items() if peers else ():
-        if not installed(package):
-            skipped[name] = f"the package {package} is not installed"
-            continue
+    for name, make in AFTER_A_LINEAR.items() if peers else ():
         try:
-            modules[name] = make(P.dim, P)
+            peer = make(P).float()
+            modules[name] = nn.Sequential(nn.Linear(P.dim, peer.inputs), peer)
             modules[name](h[:2])
         except Exception as error:  # a peer that cannot is a result, not an end
-            skipped[name] = f"{type(error).__name__}: {str(error)[:120]}"
+            skipped[name] = reason(error)
             modules.pop(name, None)
     found = {name: outside(P, forward(m, h)()) for name, m in modules.items() if name != "nn.Linear"}
     inference = _measured(modules, h, forward, rounds, CLOCK[threads])
-    trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and n not in NO_BACKWARD}
+    trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and _has_backward(m)}
     training = _measured(trainable, h, training_step, max(3, rounds // 2), CLOCK[threads])
     return {"inference": inference, "training": training, "found": found, "skipped": skipped}
 
 
-NO_BACKWARD = ("Pi-net, tuned", "OSQP, one by one")
+def _has_backward(module: nn.Module) -> bool:
+    return all(getattr(part, "backward", True) for part in module.modules())
 
 
 def _measured(

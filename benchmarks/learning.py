@@ -29,9 +29,9 @@ import torch
 from benchmarks.harness import RESULTS, machine
 from benchmarks.learning_data import REAL, SPLITS
 from benchmarks.learning_made import MADE
-from benchmarks.learning_peers import METHODS, WIDTH
 from benchmarks.learning_problem import Problem
 from benchmarks.learning_training import BATCH, RATES, SEEDS, SEEDS_OF_A_SPLIT, measure
+from benchmarks.learning_ways import METHODS, WIDTH
 
 PROBLEMS = (*MADE, *REAL)
 PAGE = RESULTS / "learning.json"

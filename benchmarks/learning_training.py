@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
 from benchmarks.learning_problem import Problem
+from benchmarks.learning_ways import METHODS, WIDTH, Head
+from benchmarks.peers import NotForThisSet
 
 RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3, 4, 5, 6), 64
 SEEDS_OF_A_SPLIT = SEEDS[:3]  # where a data set is split six times
