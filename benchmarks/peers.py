@@ -86,27 +86,32 @@ class HardNetAff(Peer):
         super().__init__(P)
         bounded = (self.lower.isfinite() | self.upper.isfinite()) & (self.lower < self.upper)
         self.register_buffer("bounded", bounded.nonzero()[:, 0])
-        self.register_buffer("inverse", torch.linalg.pinv(self.rows(self.A)))
+        for name, value in zip(("M", "low", "high"), self.rows({}), strict=True):
+            self.register_buffer(name, value)
+        self.register_buffer("inverse", torch.linalg.pinv(self.M))
 
-    def rows(self, A: Tensor) -> Tensor:
-        """Inequalities, bounds, equalities."""
+    def rows(self, sides: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """M, low, high of inequalities, bounds, equalities. Shape: (m, d) or (n, m, d), then (m,) or (n, m)."""
+        A, b, e = (sides.get(name, stated) for name, stated in (("A", self.A), ("b", self.b), ("b_eq", self.e)))
         fixed = torch.cat([torch.eye(self.P.dim).to(A)[self.bounded], self.E])
-        return torch.cat([A, fixed.expand(*A.shape[:-2], *fixed.shape)], -2)
+        batch = torch.broadcast_shapes(b.shape[:-1], e.shape[:-1])
+        b, e, low, high = (
+            v.expand(*batch, v.shape[-1]) for v in (b, e, self.lower[self.bounded], self.upper[self.bounded])
+        )
+        M = torch.cat([A, fixed.expand(*A.shape[:-2], *fixed.shape)], -2)
+        return M, torch.cat([torch.full_like(b, -torch.inf), low, e], -1), torch.cat([b, high, e], -1)
 
     def forward(self, u: Tensor, **sides: Tensor) -> Tensor:
-        M = self.rows(sides.get("A", self.A))
-        b, e = (v.expand(len(u), -1) for v in (sides.get("b", self.b), sides.get("b_eq", self.e)))
-        low, high = (v[self.bounded].expand(len(u), -1) for v in (self.lower, self.upper))
-        low, high = torch.cat([torch.full_like(b, -torch.inf), low, e], 1), torch.cat([b, high, e], 1)
-        reached = (M @ u[..., None])[..., 0]
+        M, low, high = self.rows(sides) if sides else (self.M, self.low, self.high)
+        reached = (M @ u[..., None])[..., 0] if M.ndim > 2 else u @ M.mT
         step = (low - reached).relu() - (reached - high).relu()
         return u + (torch.linalg.lstsq(M, step[..., None]).solution[..., 0] if M.ndim > 2 else step @ self.inverse.mT)
 
     def check(self) -> HardNetAff:
         """Itself, where its theorem holds."""
-        M = self.rows(self.A)
-        if int(torch.linalg.matrix_rank(M)) < len(M):
-            raise NotForThisSet(f"needs independent rows; {len(M)} rows and bounds in {self.P.dim} coordinates are not")
+        if int(torch.linalg.matrix_rank(self.M)) < len(self.M):
+            count = f"{len(self.M)} rows and bounds in {self.P.dim} coordinates"
+            raise NotForThisSet(f"needs independent rows; {count} are not")
         return self
 
 
