@@ -38,7 +38,8 @@ def conversion() -> str:
         for case, row in cases.items()
     ]
     best = "best of cddlib, PPL, PPLite, Normaliz"
-    heads = [f"{best}: its own time", "gain", "the best to arrays", "gain"][-2 * len(kinds) :]
+    heads = [f"{best}: its own time", "gain"] if len(kinds) > 1 else []
+    heads += ["the best to arrays" if heads else f"{best}, to arrays", "gain"]
     return table(rows, ["conversion", "rayhull", *heads])
 
 
