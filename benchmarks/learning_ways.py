@@ -121,6 +121,9 @@ def through(make: peers.Make, weight: float = 0.0) -> Callable[[Problem], Head]:
 
     def build(problem: Problem) -> Head:
         peer = make(problem.P).float()
+        brought = set() if problem.sides is None else set(problem.sides(problem.inputs["val"][:1]))
+        if brought - peer.takes:
+            raise NotForThisSet(f"takes no {' and '.join(sorted(brought - peer.takes))} of the sample")
 
         def violations(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
             return weight * peers.Peer.penalty(peer, y, sides)
@@ -141,6 +144,13 @@ def only(make: Callable[[Problem], Head], serves: Callable[[Problem], bool], why
     return build
 
 
+def hand_written(problem: Problem) -> Head:
+    """A Linear and what a good user would write after it."""
+    if problem.by_hand is None:
+        raise NotForThisSet("nobody writes this by hand in a few lines")
+    return Head(plain_start(problem.by_hand.inputs), problem.by_hand.into, problem.by_hand.into)
+
+
 def is_small(problem: Problem) -> bool:
     return len(problem.P.rows) <= SMALL and problem.sides is None
 
@@ -153,13 +163,14 @@ METHODS: dict[str, Callable[[Problem], Head]] = {
     "projection": ours(method="projection", leak=0.0),
     "projection, kept near": kept_near,
     "projection, leak": leaking,
+    "by hand": hand_written,
     "free, then project": after_training,
     "penalty": through(peers.Peer, 10.0),
-    "RAYEN": only(through(peers.Rayen), lambda p: p.sides is None, "its set is fixed, here a side follows the sample"),
+    "RAYEN": through(peers.Rayen),
     "HardNet-Aff": through(lambda P: peers.HardNetAff(P).check()),
     "DC3": through(lambda P: peers.DC3(P, rate=1e-4), 10.0),
     "qpth": only(through(peers.Qpth), is_small, LEFT_OUT),
-    "Moreau": only(through(peers.Moreau), lambda p: set(p.varies or ()) <= {"b_eq"}, "written for b_eq of the sample"),
+    "Moreau": through(peers.Moreau),
     "Pi-net": only(
         through(lambda P: peers.PiNet(P, sigma=1.0)), lambda p: p.name in PINET, f"run on {' and '.join(PINET)} only"
     ),

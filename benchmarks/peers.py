@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -36,9 +36,11 @@ class Peer(nn.Module):
         penalised: whether training adds what is broken to the loss.
         starts_open: whether its authors train without the way into the set at first.
         backward: whether it can be trained through.
+        takes: the sides that may be of the sample.
     """
 
     penalised, starts_open, backward = True, False, True
+    takes: ClassVar[set[str]] = {"A", "b", "b_eq", "lower", "upper"}
 
     def __init__(self, P: rh.Polyhedron) -> None:
         super().__init__()
@@ -48,15 +50,26 @@ class Peer(nn.Module):
             self.register_buffer(names[1], torch.as_tensor(rows.rhs))
         self.register_buffer("lower", torch.as_tensor(P.lower_bounds))
         self.register_buffer("upper", torch.as_tensor(P.upper_bounds))
+        self.above, self.below = (v.isfinite().nonzero()[:, 0] for v in (self.upper, self.lower))
+        eye = torch.eye(P.dim, dtype=self.A.dtype)
+        self.register_buffer("G", torch.cat([self.A, eye[self.above], -eye[self.below]]))
 
     def forward(self, u: Tensor, **sides: Tensor) -> Tensor:
         return u
+
+    def rhs(self, sides: dict[str, Tensor]) -> Tensor:
+        """h of G x <= h: inequalities, upper bounds, lower bounds. Shape: (m,) or (n, m)"""
+        b, upper, lower = (sides.get(name, getattr(self, name)) for name in ("b", "upper", "lower"))
+        parts = [b, upper[..., self.above], -lower[..., self.below]]
+        batch = torch.broadcast_shapes(*(v.shape[:-1] for v in parts))
+        return torch.cat([v.expand(*batch, v.shape[-1]) for v in parts], -1)
 
     def excess(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
         """By how much each row and bound is broken, equalities by their absolute value. Shape: (n, rows)."""
         A, b = sides.get("A", self.A), sides.get("b", self.b)
         parts = [((A @ y[..., None])[..., 0] - b).relu(), (y @ self.E.mT - sides.get("b_eq", self.e)).abs()]
-        return torch.cat([*parts, (y - self.upper).relu(), (self.lower - y).relu()], -1)
+        parts += [(y - sides.get("upper", self.upper)).relu(), (sides.get("lower", self.lower) - y).relu()]
+        return torch.cat(parts, -1)
 
     def penalty(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
         """What training adds to the loss of each sample, times a weight. Shape: (n,)"""
@@ -93,11 +106,10 @@ class HardNetAff(Peer):
     def rows(self, sides: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """M, low, high of inequalities, bounds, equalities. Shape: (m, d) or (n, m, d), then (m,) or (n, m)."""
         A, b, e = (sides.get(name, stated) for name, stated in (("A", self.A), ("b", self.b), ("b_eq", self.e)))
+        low, high = (sides.get(name, getattr(self, name))[..., self.bounded] for name in ("lower", "upper"))
         fixed = torch.cat([torch.eye(self.P.dim).to(A)[self.bounded], self.E])
-        batch = torch.broadcast_shapes(b.shape[:-1], e.shape[:-1])
-        b, e, low, high = (
-            v.expand(*batch, v.shape[-1]) for v in (b, e, self.lower[self.bounded], self.upper[self.bounded])
-        )
+        batch = torch.broadcast_shapes(*(v.shape[:-1] for v in (b, e, low, high)))
+        b, e, low, high = (v.expand(*batch, v.shape[-1]) for v in (b, e, low, high))
         M = torch.cat([A, fixed.expand(*A.shape[:-2], *fixed.shape)], -2)
         return M, torch.cat([torch.full_like(b, -torch.inf), low, e], -1), torch.cat([b, high, e], -1)
 
@@ -119,7 +131,7 @@ class DC3(Peer):
     """Completion and correction: some variables are predicted, the equalities give the others, then gradient steps
     on the squared violation of the inequalities, along the equalities."""
 
-    momentum = 0.5
+    momentum, takes = 0.5, {"b", "b_eq", "lower", "upper"}
 
     def __init__(self, P: rh.Polyhedron, rate: float = 1e-7, steps: int = 10) -> None:
         super().__init__(P)  # rate and steps: as published for the quadratic programs
@@ -133,17 +145,18 @@ class DC3(Peer):
         along, point = np.zeros((P.dim, P.dim - count)), np.zeros((P.dim, count))
         along[given], along[solved], point[solved] = np.eye(P.dim - count), -inverse @ E[:, given], inverse
         self.inputs = P.dim - count
-        for name, value in (("along", along), ("point", point), ("M", P.rows.matrix.toarray()), ("r", P.rows.rhs)):
-            self.register_buffer(name, torch.as_tensor(value))
+        self.register_buffer("along", torch.as_tensor(along))
+        self.register_buffer("point", torch.as_tensor(point))
 
     def penalty(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
         """Half the norm, as published: unlike its square it does not fade out near the set."""
         return 0.5 * self.excess(y, sides).norm(dim=-1)
 
     def forward(self, u: Tensor, **sides: Tensor) -> Tensor:
-        y, last = u @ self.along.mT + sides.get("b_eq", self.e) @ self.point.mT, torch.zeros_like(u)
+        y, h = u @ self.along.mT + sides.get("b_eq", self.e) @ self.point.mT, self.rhs(sides)
+        last = torch.zeros_like(u)
         for _ in range(self.steps):
-            last = self.rate * 2 * ((y @ self.M.mT - self.r).relu() @ self.M) @ self.along + self.momentum * last
+            last = self.rate * 2 * ((y @ self.G.mT - h).relu() @ self.G) @ self.along + self.momentum * last
             y = y - last @ self.along.mT
         return y
 
@@ -161,7 +174,7 @@ class PiNet(Peer):
         sigma: the weight of the point that is projected.
     """
 
-    penalised, relaxed = False, 1.7
+    penalised, relaxed, takes = False, 1.7, {"b_eq"}
 
     def __init__(self, P: rh.Polyhedron, steps: int = 50, more_steps: int = 50, sigma: float = 0.068) -> None:
         super().__init__(P)
@@ -195,7 +208,7 @@ class Rayen(Peer):
     Where a point inside is given, rows are taken as they are, as its authors do for their timing grid.
     """
 
-    penalised = False
+    penalised, takes = False, set[str]()
 
     def __init__(self, P: rh.Polyhedron, inside: Array | None = None) -> None:
         super().__init__(P)
@@ -218,13 +231,14 @@ class Rayen(Peer):
 class Solver(Peer):
     """The nearest point by a differentiable solver, in float64, which their authors advise or ask for."""
 
-    penalised = False
+    penalised, takes = False, {"b", "b_eq", "lower", "upper"}
 
     def forward(self, u: Tensor, **sides: Tensor) -> Tensor:
-        return self.solve(u.double(), sides.get("b_eq", self.e).double()).to(u.dtype)
+        h, e = (v.double().expand(len(u), -1) for v in (self.rhs(sides), sides.get("b_eq", self.e)))
+        return self.solve(u.double(), h, e).to(u.dtype)
 
-    def solve(self, u: Tensor, e: Tensor) -> Tensor:
-        """Shape: u (n, d), right-hand sides of the equalities (n, k) or (k,) → (n, d)"""
+    def solve(self, u: Tensor, h: Tensor, e: Tensor) -> Tensor:
+        """The nearest point with G x <= h, E x = e. Shape: (n, d), (n, m), (n, k) → (n, d)"""
         raise NotImplementedError
 
 
@@ -236,14 +250,12 @@ class Qpth(Solver):
         from qpth.qp import QPFunction
 
         self.function, self.eye = QPFunction(verbose=-1, check_Q_spd=False), torch.eye(P.dim, dtype=torch.float64)
-        self.rows = [
-            torch.as_tensor(v) for v in (P.rows.matrix.toarray(), P.rows.rhs, P.equality_rows.matrix.toarray())
-        ]
+        self.rows = self.G.clone(), self.E.clone()  # float64, also where the buffers are not
 
-    def solve(self, u: Tensor, e: Tensor) -> Tensor:
-        G, h, E = self.rows
-        none = u.new_empty(0)
-        return self.function(self.eye, -u, G, h, E if len(E) else none, e if len(E) else none)
+    def solve(self, u: Tensor, h: Tensor, e: Tensor) -> Tensor:
+        G, E = self.rows
+        equal = (E, e) if len(E) else (u.new_empty(0), u.new_empty(0))
+        return self.function(self.eye, -u, G, h, *equal)
 
 
 class Moreau(Solver):
@@ -254,22 +266,22 @@ class Moreau(Solver):
         import moreau
         from moreau.torch import Solver as Batched
 
-        A, eye = sp.csr_matrix(sp.vstack([P.equality_rows.matrix, P.rows.matrix])), sp.eye_array(P.dim, format="csr")
+        A, eye = sp.csr_matrix(torch.cat([self.E, self.G]).numpy()), sp.eye_array(P.dim, format="csr")
         places = (torch.as_tensor(v, dtype=torch.int64) for v in (eye.indptr, eye.indices, A.indptr, A.indices))
-        cones = moreau.Cones(num_zero_cones=len(P.equality_rows), num_nonneg_cones=len(P.rows))
+        cones = moreau.Cones(num_zero_cones=len(self.E), num_nonneg_cones=len(self.G))
         kind = "active_set" if P.dim <= 500 and A.shape[0] <= max(500, 2 * P.dim) else "ipm"  # what its "auto" takes
         settings = moreau.Settings(device="cpu", solver=kind, enable_grad=True)
         self.batched = Batched(P.dim, A.shape[0], *places, cones, settings)
         self.values = torch.ones(P.dim, dtype=torch.float64), torch.as_tensor(A.data, dtype=torch.float64)
-        self.rhs = torch.as_tensor(P.rows.rhs)
 
-    def solve(self, u: Tensor, e: Tensor) -> Tensor:
-        b = torch.cat([v.expand(len(u), -1) for v in (e, self.rhs)], 1)
-        return self.batched.solve(*self.values, -u, b).x
+    def solve(self, u: Tensor, h: Tensor, e: Tensor) -> Tensor:
+        return self.batched.solve(*self.values, -u, torch.cat([e, h], 1)).x
 
 
 class CvxpyLayers(Solver):
     """cvxpylayers, with the solver that it takes by itself or another."""
+
+    takes: ClassVar[set[str]] = {"b_eq"}
 
     def __init__(self, P: rh.Polyhedron, solver: str | None = None) -> None:
         super().__init__(P)
@@ -277,13 +289,13 @@ class CvxpyLayers(Solver):
         from cvxpylayers.torch import CvxpyLayer
 
         x, y, e = cp.Variable(P.dim), cp.Parameter(P.dim), cp.Parameter(max(1, len(self.e)))
-        rules = [P.rows.matrix @ x <= P.rows.rhs] if len(P.rows) else []
-        rules += [P.equality_rows.matrix @ x == e] if len(self.e) else []
+        rules = [sp.csr_array(self.G.numpy()) @ x <= self.rhs({}).numpy()] if len(self.G) else []
+        rules += [sp.csr_array(self.E.numpy()) @ x == e] if len(self.e) else []
         problem = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), rules)
         self.layer = CvxpyLayer(problem, [y, e] if len(self.e) else [y], [x], solver=solver)
 
-    def solve(self, u: Tensor, e: Tensor) -> Tensor:
-        return self.layer(u, e.expand(len(u), -1))[0] if len(self.e) else self.layer(u)[0]
+    def solve(self, u: Tensor, h: Tensor, e: Tensor) -> Tensor:
+        return self.layer(*((u, e) if len(self.e) else (u,)))[0]
 
 
 # -- packages that cannot be trained through ---------------------------------------------------------------------------
@@ -293,6 +305,7 @@ class Forward(Peer):
     """Points in NumPy, by ``solve(points, b_eq)``: (n, d), (n, k) or None → (n, d)."""
 
     penalised = backward = False
+    takes: ClassVar[set[str]] = {"b_eq"}
 
     def __init__(self, P: rh.Polyhedron, solve: Callable[[Array, Array | None], Array]) -> None:
         super().__init__(P)

@@ -83,6 +83,18 @@ def layer(labels: Collection[str] | None = None) -> str:
     return table(rows, ["set", "layer", "forward / Linear", "training step / Linear", "outside exactly"])
 
 
+def by_hand() -> str:
+    """Our layer over what a good user would write in plain torch; empty for a file from before it was measured."""
+    rows = []
+    for name, part in load(RESULTS / "layer.json")["results"].get("by hand", {}).items():
+        ratios = [
+            part[kind]["rayhull"]["median"] / part[kind]["by hand"]["median"] for kind in ("inference", "training")
+        ]
+        rows.append([name, *map(times, ratios)])
+    heads = ["set", "layer / the same by hand, forward", "training step"]
+    return table(rows, heads) if rows else ""
+
+
 def floors() -> str:
     """What the ratios of the small sets are ratios of."""
     results = load(RESULTS / "layer.json")["results"]
@@ -161,13 +173,14 @@ def summary() -> str:
         "count as best.",
         layer(SHORT + PEERS),
         floors(),
+        by_hand(),
         projection(),
         study(),
         decoders(),
         inference(),
         "More on these studies: [the paper's studies](reproduction.md).",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 HARD = ("rayhull, strict", "rayhull, strict, shrink", "RAYEN", "HardNet-Aff", "qpth")

@@ -44,6 +44,19 @@ def test_a_solver_finds_the_nearest_point_and_its_gradient(name, of_the_sample):
         assert torch.allclose(u.grad, v.grad, atol=10 * close)
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.parametrize("name", ["qpth", "Moreau"])
+def test_a_solver_takes_b_and_bounds_of_the_sample(name):
+    package, make, close = NEAREST[name]
+    pytest.importorskip(package)
+    sides = {
+        "b": torch.linspace(0, 1, 20).double()[:, None],
+        "upper": torch.linspace(0.5, 2, 80).double().reshape(20, 4),
+    }
+    assert torch.allclose(make(P)(U, **sides), rh.project(P, U, **sides), atol=close)
+    assert float(make(P).excess(rh.project(P, U, **sides), sides).max()) < 1e-9
+
+
 def test_fewer_steps_of_pi_net_end_outside():
     peer = peers.PiNet(P, more_steps=5).eval()
     assert float(peer.excess(peer(U), {}).max()) > 1e-4
