@@ -64,7 +64,7 @@ def test_code_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch
             exec(compile(block, page, "exec"), shared)
 
 
-@pytest.mark.parametrize("peer", ["cvxpylayers", "qpth", "rayen"])
+@pytest.mark.parametrize("peer", ["cvxpylayers", "moreau", "qpth", "rayen"])
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_peers_own_code_runs_where_it_is_installed(peer):
     pytest.importorskip(peer)
