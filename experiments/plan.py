@@ -55,7 +55,8 @@ def run_all(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
     left = [one for one in jobs if not (Path(options.out) / one.path / SUMMARY).exists()]
     guess, began = sum(one.seconds for one in left), time.monotonic()
     say = _silent if options.quiet else print
-    say(f"{len(left)} of {len(jobs)} runs to do, {promised(left)} on an idle machine; stop and go on at any time.")
+    where = f"on an idle machine{', with one thread' * (options.threads == 1)}"
+    say(f"{len(left)} of {len(jobs)} runs to do, {promised(left)} {where}; stop and go on at any time.")
     done = 0.0
     for number, one in enumerate(left, start=1):
         options.name = one.name
