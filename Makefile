@@ -45,12 +45,12 @@ web/node_modules: web/package.json
 
 # The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
 .venv/peers: .venv/bench
-	$(INSTALL) cvxpy diffcp jax flax optax equinox jaxtyping beartype colorama tqdm
+	$(INSTALL) cvxpy diffcp moreau jax flax optax equinox jaxtyping beartype colorama tqdm
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
 	-$(INSTALL) --no-deps pycddlib-standalone  # RAYEN imports cdd. Where no wheel fits, RAYEN is left out.
 	@touch $@
 
-demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 4 minutes)
+demo: .venv/demo  ## Three short studies on the shipped digits, then results/demo/report.html (about 2 minutes)
 	$(BIN)/python -m experiments demo
 
 reproduce: .venv/optnet  ## The whole paper: hours on a CPU; stop it and go on at any time

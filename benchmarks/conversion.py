@@ -2,11 +2,11 @@
 
     python -m benchmarks.conversion [--rounds 2] [--limit 40] [--cases NAME ...] [--quick] [--fresh]
 
-Every engine gets the same rows A (and b) as arrays and gives back rays (or vertices) and lines as arrays, in a process
-of its own; our time includes splitting, verification and the lift, without any cache. CPU seconds on one thread; the
-long cases once more on two, by the wall clock. NumPy's OpenBLAS has one thread for every engine, in that row too: a
-second one of its own waits in a loop on the core that a conversion would use. A run that takes longer than the limit
-is killed and shown as such; a wrong number of rays or lines is shown as wrong.
+Two times of each engine, in a process of its own: its own time, from rows stated in its own objects to its answer, and
+the time to arrays, in which our Python loops state the rows and read the answer. All of ours is our own time: arrays to
+arrays, with splitting, verification and the lift, without any cache. The environment is a user's: threads as they come,
+by the wall clock; a second table has one thread and its processor time. A run that takes longer than the limit is
+killed and shown as such; a wrong number of rays or lines is shown as wrong.
 
 Every run is kept in results/conversion_runs.json: a benchmark that was stopped goes on where it stood, as long as the
 kernels are the same. Once every set has its first round, results/conversion.{json,md,svg} are written after each set.
@@ -28,8 +28,8 @@ from benchmarks import harness, plots
 from benchmarks.conversion_cases import ALL, CASES, OURS, random_cone, run
 from rayhull.core import build
 
-TWO = "rayhull, 2 threads"
-LONG = ("grid 8x8", "metric cone 7", "gaussian 40x12", "random integers 40x12")  # worth a second thread
+ALONE = ", one thread"  # after an engine's name
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SLOW = ("metric cone 7", "gaussian 40x12", "random integers 40x12", "monotone 784", "windows 40x784", "cyclic 30,8")
 ENOUGH, MOST = 0.4, 30  # seconds and repetitions of one run
 ONCE = 3.0  # what takes longer is not asked again in later rounds
@@ -42,26 +42,31 @@ Runs = dict[str, dict[str, list[Run]]]  # of each case and engine
 def child(engine: str, case: str) -> None:
     """In a process of its own: warm once on a small cone, then time; one JSON line."""
     A, b = CASES[case][0]()
-    name = OURS if engine == TWO else engine
-    run(name, random_cone(8, 4, integers=A.dtype.kind != "f"), None)
-    cpu: list[float] = []
-    wall: list[float] = []
-    while not cpu or (sum(cpu) < ENOUGH and len(cpu) < MOST):
-        begin, start = time.perf_counter(), time.process_time()
-        rays, lines = run(name, A, b)
-        cpu.append(time.process_time() - start)
-        wall.append(time.perf_counter() - begin)
-    found = {"seconds": statistics.median(cpu), "wall": statistics.median(wall)}
+    name, clock = engine.removesuffix(ALONE), time.process_time if engine.endswith(ALONE) else time.perf_counter
+    run(name, random_cone(8, 4, integers=A.dtype.kind != "f"), None, clock)
+    own: list[float] = []
+    arrays: list[float] = []
+    while not own or (sum(arrays) < ENOUGH and len(own) < MOST):
+        seconds, total, (rays, lines) = run(name, A, b, clock)
+        own.append(seconds)
+        arrays.append(total)
+    found = {"seconds": statistics.median(own), "arrays": statistics.median(arrays)}
     print(json.dumps({**found, "counts": [len(lines), len(rays)]}))
+
+
+def environment(engine: str) -> dict[str, str]:
+    """A user's: no word on threads; or one thread for all."""
+    users = {name: value for name, value in os.environ.items() if name not in THREADS}
+    return users | (dict.fromkeys(THREADS, "1") if engine.endswith(ALONE) else {})
 
 
 def measure(engine: str, case: str, limit: float) -> Run:
     """Seconds of one engine on one case, or why there are none."""
     command = [sys.executable, "-m", "benchmarks.conversion", "--child", engine, case]
-    threads = {"OMP_NUM_THREADS": "2" if engine == TWO else "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment = {**os.environ, **threads}
     try:
-        out = subprocess.run(command, capture_output=True, text=True, timeout=limit + 4, check=False, env=environment)
+        out = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit + 4, check=False, env=environment(engine)
+        )
     except subprocess.TimeoutExpired:
         return {"state": f">{limit:.0f} s"}
     if out.returncode:
@@ -75,7 +80,8 @@ def compare(names: Sequence[str], rounds: int, limit: float, runs: Runs) -> Iter
     for number in range(rounds):
         for case in names:
             engines = runs.setdefault(case, {})
-            asked = [engine for engine in _engines(case) if _is_open(engines.setdefault(engine, []), number)]
+            both = [name + threads for threads in ("", ALONE) for name in ALL]
+            asked = [engine for engine in both if _is_open(engines.setdefault(engine, []), number)]
             for engine in asked:
                 print(f"round {number + 1}: {case}, {engine} ...", end=" ", flush=True, file=sys.stderr)
                 engines[engine].append(measure(engine, case, limit))
@@ -84,13 +90,9 @@ def compare(names: Sequence[str], rounds: int, limit: float, runs: Runs) -> Iter
                 yield case
 
 
-def _engines(case: str) -> tuple[str, ...]:
-    return (*ALL, TWO) if case in LONG else ALL
-
-
 def _is_open(past: Sequence[Run], number: int) -> bool:
     """Whether an engine has this round to run: one that failed, or is slow, is not asked again."""
-    return len(past) <= number and (not past or past[0].get("seconds", ONCE) < ONCE)
+    return len(past) <= number and (not past or past[0].get("arrays", ONCE) < ONCE)
 
 
 def summary(case: str, runs: Sequence[Run], ours: Sequence[Run]) -> dict[str, Any]:
@@ -103,59 +105,52 @@ def summary(case: str, runs: Sequence[Run], ours: Sequence[Run]) -> dict[str, An
         "state": "fine" if list(expected or []) == runs[0]["counts"] else "wrong",
         "counts": runs[0]["counts"],
         "seconds": statistics.median(seconds),
+        "arrays": statistics.median(r["arrays"] for r in runs),
         "low": min(seconds),
         "high": max(seconds),
         "runs": len(seconds),
     }
 
 
-def summaries(runs: Runs) -> dict[str, dict[str, Any]]:
-    """Of the cases that every engine has run, in the order of the list."""
-    known = [case for case in CASES if all(runs.get(case, {}).get(engine) for engine in ALL)]
-    return {case: {e: summary(case, runs[case][e], runs[case][OURS]) for e in ALL} for case in known}
-
-
-def on_two_threads(runs: Runs) -> dict[str, dict[str, float]]:
-    """Seconds by the wall clock on one thread and on two, of the long cases."""
+def summaries(runs: Runs, threads: str = "") -> dict[str, dict[str, Any]]:
+    """Of the cases that every engine has run, in the order of the list; ``threads``: as they come, or ``ALONE``."""
+    known = [case for case in CASES if all(runs.get(case, {}).get(engine + threads) for engine in ALL)]
     return {
-        case: {name: statistics.median(r["wall"] for r in runs[case][name]) for name in (OURS, TWO)}
-        for case in LONG
-        if all(runs.get(case, {}).get(name, [{}])[0].get("wall") for name in (OURS, TWO))
+        case: {e: summary(case, runs[case][e + threads], runs[case][OURS + threads]) for e in ALL} for case in known
     }
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     rows = []
     for case, row in results.items():
-        right = {e: r["seconds"] for e, r in row.items() if r["state"] == "fine" and e != OURS}
-        best = min(right.values(), default=None)
-        ours = row[OURS].get("seconds")
-        ratio = f"{best / ours:.2g}x" if best and ours else "only one"
+        gains = [gain(row, kind) for kind in ("seconds", "arrays")]
         counts = "+".join(map(str, row[OURS].get("counts", ["?"])))
-        rows.append([case, counts, *(cell(row[e]) for e in ALL), ratio])
-    return harness.table(rows, ["cone", "lines+rays", *ALL, "best other / ours"])
+        rows.append([case, counts, *(cell(row[e]) for e in ALL), *gains])
+    return harness.table(rows, ["cone", "lines+rays", *ALL, "best other / ours", "to arrays"])
+
+
+def gain(row: Mapping[str, Any], kind: str) -> str:
+    """The best other engine's time over ours: its own ("seconds"), or that to arrays."""
+    best = min((r[kind] for e, r in row.items() if r["state"] == "fine" and e != OURS), default=None)
+    ours = row[OURS].get(kind)
+    return f"{best / ours:.2g}x" if best and ours else "only one"
 
 
 def cell(result: Mapping[str, Any]) -> str:
-    """Seconds, or why there are none."""
+    """Seconds, the engine's own and to arrays, or why there are none."""
     if result["state"] == "wrong":
         return f"wrong: {'+'.join(map(str, result['counts']))}"
     if "error" in result and "ModuleNotFoundError" in result["error"]:
         return "not installed"
-    return f"{result['seconds']:.3g}" if "seconds" in result else result["state"]
-
-
-def threads_table(threads: Mapping[str, Mapping[str, float]]) -> str:
-    rows = [
-        [case, f"{row[OURS]:.3g}", f"{row[TWO]:.3g}", f"{row[OURS] / row[TWO]:.2f}x"] for case, row in threads.items()
-    ]
-    return harness.table(rows, ["cone", "one thread, s", "two threads, s", "gain"])
+    if "seconds" not in result:
+        return result["state"]
+    own, arrays = f"{result['seconds']:.3g}", f"{result['arrays']:.3g}"
+    return own if own == arrays else f"{own} · {arrays}"
 
 
 def text_of(runs: Runs) -> str:
-    """Both tables."""
-    threads = on_two_threads(runs)
-    return as_table(summaries(runs)) + (f"\n\n{threads_table(threads)}" if threads else "")
+    """Both tables: threads as they come, and one thread."""
+    return "\n\n".join(as_table(summaries(runs, threads)) for threads in ("", ALONE))
 
 
 def load_runs() -> Runs:
@@ -166,7 +161,7 @@ def load_runs() -> Runs:
 
 def publish(runs: Runs, limit: float) -> None:
     """The results files, from all runs so far."""
-    payload = {"limit": limit, "cases": summaries(runs), "threads": on_two_threads(runs)}
+    payload = {"limit": limit, "cases": summaries(runs), "one thread": summaries(runs, ALONE)}
     harness.save("conversion", payload).with_suffix(".md").write_text(text_of(runs) + "\n")
     plots.draw(["conversion"])
 
@@ -193,7 +188,7 @@ def main() -> None:
     runs = {} if asked.fresh else load_runs()
     for _ in compare(names, rounds, asked.limit, runs):
         KEPT.write_text(json.dumps({"core": build.digest("conversion"), "runs": runs}, indent=1) + "\n")
-        if len(summaries(runs)) == len(CASES):
+        if all(len(summaries(runs, threads)) == len(CASES) for threads in ("", ALONE)):
             publish(runs, asked.limit)
     print(text_of(runs))
 

@@ -1,18 +1,17 @@
-"""What is converted, and by whom: the sets of the conversion benchmark and its engines, arrays in to arrays out."""
+"""What is converted, and by whom: the sets of the conversion benchmark and its engines."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import rayhull as rh
-from rayhull.conversion.double_description import ENGINES
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
 OURS, FLOAT_CDD = "rayhull", "cdd float"
-ALL = (OURS, FLOAT_CDD, "ppl", "pplite", "normaliz")
 
 
 # -- the sets {x : A x <= b}, with the number of lines and of rays (or vertices) where known ---------------------------
@@ -78,12 +77,9 @@ CASES: dict[str, tuple[Callable[[], Case], tuple[int, int] | None]] = {
 }
 
 
-# -- the engines, array in to arrays out ------------------------------------------------------------------------------
+# -- the engines: rows stated in its own objects, the conversion itself, its answer read into arrays -------------------
 
-
-def run_ours(A: np.ndarray, b: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    G = rh.convert(rh.Polyhedron(A, b), cache=False, max_generators=None)
-    return G.rays if b is None else np.concatenate([G.vertices, G.rays]), G.lines
+Found = tuple[np.ndarray, np.ndarray]  # rays, lines
 
 
 def cone_rows(A: np.ndarray, b: np.ndarray | None) -> np.ndarray:
@@ -93,25 +89,133 @@ def cone_rows(A: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     return np.concatenate([np.eye(1, A.shape[1] + 1, dtype=A.dtype), np.concatenate([b[:, None], -A], axis=1)])
 
 
-def run_cdd_float(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    import cdd
-
-    matrix = cdd.matrix_from_array([[0, *map(float, row)] for row in rows.tolist()], rep_type=cdd.RepType.INEQUALITY)
-    generators = cdd.copy_generators(cdd.polyhedron_from_matrix(matrix))
-    table = np.array(generators.array).reshape(-1, rows.shape[1] + 1)
-    line = np.isin(np.arange(len(table)), list(generators.lin_set))
-    return table[~line & (table[:, 0] == 0), 1:], table[line, 1:]
+def whole(rows: np.ndarray) -> list[list[int]]:
+    """Python integers; exact engines get floats as the dyadic fractions that they are."""
+    return [[int(v * 2.0**60) if isinstance(v, float) else int(v) for v in row] for row in rows.tolist()]
 
 
-def run_engine(name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if rows.dtype.kind == "f":  # exact engines get the floats as the dyadic fractions that they are
-        rows = np.array([[int(v * 2.0**60) for v in row] for row in rows.tolist()], dtype=object)
-    rays, lines = ENGINES[name](rows.astype(object))
+class Ours:
+    """Arrays in, arrays out: all of it is our own time, splitting, verification and the lift too, without any cache."""
+
+    def state(self, A: np.ndarray, b: np.ndarray | None) -> Case:
+        return A, b
+
+    def convert(self, stated: Case) -> Found:
+        G = rh.convert(rh.Polyhedron(*stated), cache=False, max_generators=None)
+        return G.rays if stated[1] is None else np.concatenate([G.vertices, G.rays]), G.lines
+
+    def read(self, found: Found) -> Found:
+        return found
+
+
+class CddFloat:
+    """cddlib in floats."""
+
+    def state(self, A: np.ndarray, b: np.ndarray | None) -> Any:
+        import cdd
+
+        rows = [[0, *map(float, row)] for row in cone_rows(A, b).tolist()]
+        return cdd.matrix_from_array(rows, rep_type=cdd.RepType.INEQUALITY)
+
+    def convert(self, stated: Any) -> Any:
+        import cdd
+
+        return cdd.copy_generators(cdd.polyhedron_from_matrix(stated))
+
+    def read(self, found: Any) -> Found:
+        table = np.array(found.array)
+        line = np.isin(np.arange(len(table)), list(found.lin_set))
+        return table[~line & (table[:, 0] == 0), 1:], table[line, 1:]
+
+
+class Ppl:
+    """The Parma Polyhedra Library."""
+
+    def state(self, A: np.ndarray, b: np.ndarray | None) -> Any:
+        import ppl
+
+        system = ppl.Constraint_System()
+        for row in whole(cone_rows(A, b)):
+            system.insert(ppl.Linear_Expression(row, 0) >= 0)
+        return len(row), system
+
+    def convert(self, stated: Any) -> Any:
+        import ppl
+
+        cone = ppl.C_Polyhedron(stated[0], "universe")
+        cone.add_constraints(stated[1])
+        return cone.minimized_generators()
+
+    def read(self, found: Any) -> Found:
+        return _sorted(found, lambda g: [int(v) for v in g.coefficients()])
+
+
+class PPLite:
+    """PPLite."""
+
+    def state(self, A: np.ndarray, b: np.ndarray | None) -> Any:
+        import pplite
+
+        rows = whole(cone_rows(A, b))
+        self.variables = [pplite.Variable(i) for i in range(len(rows[0]))]
+        return [self._constraint(row) for row in rows]
+
+    def _constraint(self, row: list[int]) -> Any:
+        import pplite
+
+        terms = (value * variable for variable, value in zip(self.variables, row, strict=True) if value)
+        return sum(terms, start=pplite.Linear_Expression()) >= 0
+
+    def convert(self, stated: Any) -> Any:
+        import pplite
+
+        cone = pplite.NNC_Polyhedron(dim_type=len(self.variables), spec_elem="universe", topology="closed")
+        cone.add_constraints(stated)
+        return cone.generators()
+
+    def read(self, found: Any) -> Found:
+        return _sorted(found, lambda g: [int(g.coefficient(v)) for v in self.variables])
+
+
+class Normaliz:
+    """Normaliz."""
+
+    def state(self, A: np.ndarray, b: np.ndarray | None) -> Any:
+        return whole(cone_rows(A, b))
+
+    def convert(self, stated: Any) -> Any:
+        import PyNormaliz
+
+        cone = PyNormaliz.Cone(inequalities=stated)
+        return cone.ExtremeRays(), cone.MaximalSubspace()
+
+    def read(self, found: Any) -> Found:
+        return np.array(found[0], dtype=object), np.array(found[1], dtype=object)
+
+
+def _sorted(generators: Any, coefficients: Callable[[Any], list[int]]) -> Found:
+    """Rays and lines of a generator system, read coefficient by coefficient."""
+    kept = [g for g in generators if not g.is_point()]
+    rays, lines = ([coefficients(g) for g in kept if bool(g.is_ray()) is wanted] for wanted in (True, False))
     return np.array(rays), np.array(lines)
 
 
-def run(name: str, A: np.ndarray, b: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    if name == OURS:
-        return run_ours(A, b)
-    rows = cone_rows(A, b)
-    return run_cdd_float(rows) if name == FLOAT_CDD else run_engine(name, rows)
+ENGINES: dict[str, Callable[[], Any]] = {
+    OURS: Ours,
+    FLOAT_CDD: CddFloat,
+    "ppl": Ppl,
+    "pplite": PPLite,
+    "normaliz": Normaliz,
+}
+ALL = tuple(ENGINES)
+
+
+def run(name: str, A: np.ndarray, b: np.ndarray | None, clock: Callable[[], float]) -> tuple[float, float, Found]:
+    """Seconds of the engine itself, seconds from arrays to arrays, and what was found."""
+    engine, times = ENGINES[name](), [clock()]
+    stated = engine.state(A, b)
+    times.append(clock())
+    answer = engine.convert(stated)
+    times.append(clock())
+    found = engine.read(answer)
+    return times[2] - times[1], clock() - times[0], found

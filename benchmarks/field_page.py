@@ -73,7 +73,7 @@ first fifth of the steps and falls along a cosine. HardNet's pwc has no validati
 (He's initialisation, a constant rate of 1e-4). Safe control is trained through `torch.compile`, its corrections are in
 units of 10 of the control. All in float64.
 
-Peers are written from their papers and their authors' code (`benchmarks/field_peers.py`, with tests). HardNet-Aff's
+Peers are written from their papers and their authors' code (`benchmarks/peers.py`, with tests). HardNet-Aff's
 training adds ten times the squared violation to the loss and goes without its step in the first tenth of the epochs,
 where its authors do; DC3's adds five times the norm of the violation, with ten corrections; Pi-net's adds nothing, and
 takes 50 steps in training and in evaluation (200 and 1000 for the toy MPC), as published. RAYEN takes constant

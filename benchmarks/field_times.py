@@ -24,7 +24,7 @@ from benchmarks.field import UNFIT, WEIGHTS, learned, load, save, weights_of
 from benchmarks.field_problems import field_problems
 from benchmarks.field_training import METHODS, NO_PULL
 from benchmarks.harness import interleave
-from benchmarks.layer_peers import Rayen, installed
+from benchmarks.peers import Rayen, installed
 
 FEATURES = 64
 GRID = [(d, m) for d in (1, 10, 100, 1000) for m in (1, 10, 100, 1000, 3000) if d * m <= 1_000_000]
@@ -93,7 +93,8 @@ def grid(samples: int = 2000, rounds: int = 5) -> Rows:
         layers: dict[str, torch.nn.Module] = {"rayhull": rh.Constrained(FEATURES, P, method="shrink", base=inside)}
         layers["rayhull, strict"] = rh.Constrained(FEATURES, P, method="shrink", strict=True, base=inside)
         if installed("rayen"):
-            layers["RAYEN"] = Rayen(FEATURES, P, inside=inside)
+            theirs = Rayen(P, inside).float()
+            layers["RAYEN"] = torch.nn.Sequential(torch.nn.Linear(FEATURES, theirs.inputs), theirs)
         h = torch.randn(samples, FEATURES)
         with torch.no_grad():
             cases = {name: partial(layer, h) for name, layer in layers.items()}

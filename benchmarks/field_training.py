@@ -12,8 +12,8 @@ from torch.optim.lr_scheduler import ConstantLR, LRScheduler, OneCycleLR
 
 import rayhull as rh
 from benchmarks.field_control import episode_violation
-from benchmarks.field_peers import PEERS, Head, PiNet
 from benchmarks.field_problems import FieldProblem, Recipe
+from benchmarks.peers import DC3, HardNetAff, Make, Peer, PiNet, ProjectedAfter
 
 HIDDEN = 200
 RATES = (3e-4, 1e-3, 3e-3)
@@ -38,6 +38,20 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(self.problem.features(x)), **self.problem.sides(x))
+
+
+class Head(nn.Module):
+    """A Linear and a peer; ``open``: training is without the way into the set, as HardNet's authors begin."""
+
+    open = False
+
+    def __init__(self, features: int, peer: Peer) -> None:
+        super().__init__()
+        self.linear, self.peer = nn.Linear(features, peer.inputs), peer
+
+    def forward(self, h: Tensor, **sides: Tensor) -> Tensor:
+        u = self.linear(h)
+        return u if self.training and self.open and self.peer.starts_open else self.peer(u, **sides)
 
 
 class Ours(rh.Constrained):
@@ -73,14 +87,21 @@ def ours(*, pulled: bool = True, **options: Any) -> Callable[[int, FieldProblem]
     return build
 
 
+def theirs(make: Make) -> Callable[[int, FieldProblem], nn.Module]:
+    return lambda features, problem: Head(features, make(problem.P))
+
+
 NO_PULL = "rayhull, no pull"  # another method only where the recipe has one
 METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
     "rayhull": ours(strict=True),
     NO_PULL: ours(strict=True, pulled=False),
-    "rayhull, 10 dual steps": ours(strict=True, steps=10),
+    "rayhull, 10 steps": ours(strict=True, steps=10),
     "rayhull, nearest point": ours(method="nearest"),
-    **{name: (lambda kind: lambda features, p: kind(features, p.P))(kind) for name, kind in PEERS.items()},
-    "Pi-net": lambda features, p: PiNet(features, p.P, *PINET_SETTINGS.get(p.name, ())),
+    "penalty": theirs(Peer),
+    "projected after training": theirs(ProjectedAfter),
+    "HardNet-Aff": theirs(HardNetAff),
+    "DC3": theirs(DC3),
+    "Pi-net": lambda features, p: Head(features, PiNet(p.P, *PINET_SETTINGS.get(p.name, ()))),
 }
 PINET_SETTINGS = {"toy MPC": (200, 1000, 0.01)}  # steps in training, in evaluation, sigma: as published
 
@@ -125,9 +146,9 @@ def training_loss(problem: FieldProblem, network: Network, x: Tensor) -> Tensor:
     loss = problem.loss(policy, x).mean()
     if isinstance(head, Ours) and head.pull and head.training:
         return loss + head.pull * head.moved
-    if not isinstance(head, Head) or not head.penalised:
+    if not isinstance(head, Head) or not head.peer.penalised:
         return loss
-    broken = [head.penalty(y, problem.sides(inputs)).mean() for inputs, y in answers]
+    broken = [head.peer.penalty(y, problem.sides(inputs)).mean() for inputs, y in answers]
     return loss + problem.recipe.soft_weight * torch.stack(broken).mean()
 
 
@@ -149,7 +170,7 @@ def measure(problem: FieldProblem, network: Network, split: str) -> dict[str, fl
 def violations(problem: FieldProblem, network: Network, x: Tensor) -> dict[str, float]:
     """The largest violations, and the share of samples with an inequality broken at all, in float64, no tolerance."""
     sides, equalities = problem.sides(x), len(problem.P.equalities)
-    excess = Head(1, problem.P).excess(network(x), sides)
+    excess = Peer(problem.P).excess(network(x), sides)
     m = sides["b"].shape[-1] if "b" in sides else len(problem.P.inequalities)
     equal = excess[:, m : m + equalities]
     unequal = torch.cat([excess[:, :m], excess[:, m + equalities :]], 1)

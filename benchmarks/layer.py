@@ -20,9 +20,10 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from benchmarks import plots
+from benchmarks import by_hand, plots
+from benchmarks.by_hand import ByHand
 from benchmarks.harness import Timing, interleave, save, table
-from benchmarks.layer_peers import PEERS, installed
+from benchmarks.peers import AFTER_A_LINEAR, reason
 
 BATCH = 256
 CLOCK = {1: time.process_time, 2: time.perf_counter}  # on one thread, processor time: others may share the machine
@@ -120,24 +121,23 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         "rayhull, strict, folded and compiled": strict.fold(compile=True),
     }
     skipped: dict[str, str] = {}
-    for name, (package, make) in PEERS.items() if peers else ():
-        if not installed(package):
-            skipped[name] = f"the package {package} is not installed"
-            continue
+    for name, make in AFTER_A_LINEAR.items() if peers else ():
         try:
-            modules[name] = make(P.dim, P)
+            peer = make(P).float()
+            modules[name] = nn.Sequential(nn.Linear(P.dim, peer.inputs), peer)
             modules[name](h[:2])
         except Exception as error:  # a peer that cannot is a result, not an end
-            skipped[name] = f"{type(error).__name__}: {str(error)[:120]}"
+            skipped[name] = reason(error)
             modules.pop(name, None)
     found = {name: outside(P, forward(m, h)()) for name, m in modules.items() if name != "nn.Linear"}
     inference = _measured(modules, h, forward, rounds, CLOCK[threads])
-    trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and n not in NO_BACKWARD}
+    trainable = {n: m for n, m in modules.items() if any(True for _ in m.parameters()) and _has_backward(m)}
     training = _measured(trainable, h, training_step, max(3, rounds // 2), CLOCK[threads])
     return {"inference": inference, "training": training, "found": found, "skipped": skipped}
 
 
-NO_BACKWARD = ("Pi-net, tuned", "OSQP, one by one")
+def _has_backward(module: nn.Module) -> bool:
+    return all(getattr(part, "backward", True) for part in module.modules())
 
 
 def _measured(
@@ -151,6 +151,34 @@ def _measured(
         (slow if time.perf_counter() - start > SLOW else quick)[name] = kind(module, h)
     timings = interleave(quick, rounds=rounds, most_seconds=5.0, clock=clock)
     return timings | (interleave(slow, rounds=1, most_seconds=1.0, clock=clock) if slow else {})
+
+
+def hand_written() -> dict[str, tuple[rh.Polyhedron, ByHand]]:
+    """Sets, and what a good user would write for them in plain torch."""
+    plants = rh.sum_to(1, 3) & rh.box(0, 0.6)
+    return {
+        "checkerboard and box": (checkerboard(), by_hand.checkerboard()),
+        "cone d=20 m=10": (cone(), by_hand.independent_rows(cone().A)),
+        "box d=50 m=30": (boxed(), by_hand.clamp_and_divide(boxed().A, boxed().b, -1.0, 1.0)),
+        "three plants, by vertices": (plants, by_hand.vertices(plants.generators().vertices)),
+        "probabilities of 10": (rh.simplex(10), by_hand.simplexes(1, 10)),
+        "chain of 50": (rh.monotone(50), by_hand.chain(50)),
+        "chain of 50 in [0, 1]": (rh.monotone(50) & rh.box(0, 1), by_hand.bounded_chain(50, 0.0, 1.0)),
+        "capped shares of 50": (rh.capped_simplex(50, 0.1), by_hand.fixed_sum(50, 0.0, 0.1)),
+    }
+
+
+def beside_hand(P: rh.Polyhedron, hand: ByHand, rounds: int) -> dict[str, Any]:
+    """Our layer and the same by hand, each after a Linear, one thread: forward, training step, what is outside."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    h = torch.randn(BATCH, P.dim)
+    modules = {"by hand": hand.after_linear(P.dim), "rayhull": rh.Constrained(P.dim, P)}
+    return {
+        "inference": _measured(modules, h, forward, rounds, CLOCK[1]),
+        "training": _measured(modules, h, training_step, rounds, CLOCK[1]),
+        "found": {name: outside(P, forward(m, h)()) for name, m in modules.items()},
+    }
 
 
 def one_sample(P: rh.Polyhedron, rounds: int) -> dict[str, Timing]:
@@ -202,6 +230,7 @@ def main() -> None:
         for name, P in (("cone d=20 m=10", cone()), ("box d=50 m=30", boxed())):
             results[f"{name}, {threads} threads"] = against_peers(P, threads, rounds, not quick and threads == 1)
     results["one sample"] = {name: one_sample(P, rounds) for name, P in (("cone", cone()), ("box", boxed()))}
+    results["by hand"] = {name: beside_hand(P, hand, rounds) for name, (P, hand) in hand_written().items()}
     results["growth"] = growth((10, 100, 1000) if quick else (10, 100, 1000, 10_000))
     text = report(results)
     print(text)
@@ -209,6 +238,19 @@ def main() -> None:
         path = save("layer", {"batch": BATCH, "results": results})
         path.with_suffix(".md").write_text(text + "\n")
         plots.draw(["layer"])
+
+
+def hand_table(results: Mapping[str, Any]) -> str:
+    """One row a set: forward and training step by hand and by our layer, and how often each is outside exactly."""
+    rows = []
+    for name, result in results.items():
+        row = [name]
+        for kind in ("inference", "training"):
+            hand, ours = (1e6 * result[kind][way].median for way in ("by hand", "rayhull"))
+            row += [f"{hand:.0f}", f"{ours:.0f}", f"{ours / hand:.2f}x"]
+        rows.append([*row, *(f"{result['found'][way]['outside']:.0%}" for way in ("by hand", "rayhull"))])
+    times = [f"{kind}{way}" for kind in ("forward, ", "step, ") for way in ("by hand", "rayhull", "ratio")]
+    return table(rows, ["set", *times, "outside exactly, by hand", "rayhull"])
 
 
 def report(results: Mapping[str, Any]) -> str:
@@ -233,6 +275,7 @@ def report(results: Mapping[str, Any]) -> str:
         for way, t in ways.items()
     ]
     parts.append("### One sample\n\n" + table(ones, ("set", "layer", "forward µs", "over Linear µs")) + "\n")
+    parts.append("### The same by hand (µs, one thread)\n\n" + hand_table(results.get("by hand", {})) + "\n")
     rows = [(n, *(f"{v[k]:.3g}" for k in ("state", "build", "forward"))) for n, v in results["growth"].items()]
     parts.append("### Growth (sparse, d = m, batch 64, seconds)\n\n" + table(rows, ("d", "state", "build", "forward")))
     parts.append(f"\nSet-up at d=200, m=400: {results['set-up']['rayhull, strict']:.2f} s (strict).")

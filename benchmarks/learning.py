@@ -28,12 +28,13 @@ import torch
 
 from benchmarks.harness import RESULTS, machine
 from benchmarks.learning_data import REAL, SPLITS
-from benchmarks.learning_made import MADE
-from benchmarks.learning_peers import METHODS, WIDTH
+from benchmarks.learning_fresh import FRESH
+from benchmarks.learning_made import BY_HAND, MADE
 from benchmarks.learning_problem import Problem
 from benchmarks.learning_training import BATCH, RATES, SEEDS, SEEDS_OF_A_SPLIT, measure
+from benchmarks.learning_ways import METHODS, WIDTH
 
-PROBLEMS = (*MADE, *REAL)
+PROBLEMS = (*MADE, *REAL, *FRESH)
 PAGE = RESULTS / "learning.json"
 
 
@@ -85,7 +86,8 @@ def is_done(name: str, row: dict[str, Any] | None) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def make(name: str, split: int = 0) -> Problem:
-    return replace(REAL[name](split) if name in REAL else MADE[name](), name=name)
+    problem = REAL[name](split) if name in REAL else (MADE | FRESH)[name]()
+    return replace(problem, name=name, by_hand=BY_HAND.get(name, problem.by_hand))
 
 
 def load() -> dict[str, Any]:

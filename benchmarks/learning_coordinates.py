@@ -25,9 +25,9 @@ from torch import Tensor
 import rayhull as rh
 from benchmarks.learning import PROBLEMS, load, make, store
 from benchmarks.learning_data import SPLITS
-from benchmarks.learning_peers import WIDTH, Head, after_linear
 from benchmarks.learning_problem import Problem
 from benchmarks.learning_training import RATES, Stack, points, train
+from benchmarks.learning_ways import WIDTH, Head, after_linear
 from rayhull.nn.base_point import coordinates_at, seen_from_inside
 from rayhull.nn.directions import Direction
 from rayhull.sets.rows import Array

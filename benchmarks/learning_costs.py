@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.learning import PROBLEMS, load, make, store
-from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
 from benchmarks.learning_problem import Problem
 from benchmarks.learning_training import BATCH, RATES, SEEDS, Stack, points
+from benchmarks.learning_ways import METHODS, WIDTH, Head
+from benchmarks.peers import NotForThisSet
 
 TIMED = ("auto", "shrink", "projection", "RAYEN", "HardNet-Aff", "free, then project")
 

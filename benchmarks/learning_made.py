@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
+from benchmarks import by_hand
+from benchmarks.by_hand import ByHand
 from benchmarks.learning_problem import LEVELS, Array, Problem, least, mean_variance, pinball, squared, tensor
 
 NOISE, SIZES = 0.1, {"train": 4096, "val": 500, "test": 1000}
@@ -260,4 +262,13 @@ MADE: dict[str, Callable[[], Problem]] = {
     "parallel rows": parallel,
     "thin set": thin,
     "simplex": simplex,
+}
+BY_HAND: dict[str, ByHand] = {  # where a user would write it in a few lines
+    "convex curve": by_hand.convex(50),
+    "convex, Lipschitz": by_hand.convex_lipschitz(50, 1.5 * 2 / 49),
+    "distribution function": by_hand.bounded_chain(100, 0.0, 1.0),
+    "noisy monotone": by_hand.chain(50),
+    "noisy convex": by_hand.convex(50),
+    "quantiles": by_hand.chain(9),
+    "simplex": by_hand.simplexes(1, 30),
 }

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
+from benchmarks.by_hand import ByHand
+from benchmarks.peers import Peer
 
 Array = np.ndarray
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -31,9 +33,10 @@ class Problem:
     loss: Loss
     optimum: float | None = None
     sides: Callable[[Tensor], dict[str, Tensor]] | None = None
-    varies: Mapping[str, tuple[float, float]] | None = None
+    varies: Mapping[str, tuple[float | Array, float | Array]] | None = None
     steps: int = 1000
     name: str = ""
+    by_hand: ByHand | None = None  # what a good user would write
 
 
 def tensor(values: Array) -> Tensor:
@@ -55,17 +58,19 @@ def mean_variance(sigma: Array, aversion: float) -> Loss:
 
 
 def least(P: rh.Polyhedron, Q: Array, linear: Array, **sides: Array) -> Array:
-    """min ½ yᵀQy + pᵀy over P for each p, by Clarabel: the points (n, d). ``b_eq`` may be of the sample."""
+    """min ½ yᵀQy + pᵀy over P for each p, by Clarabel: the points (n, d). Sides may be of the sample."""
     import clarabel
     import scipy.sparse as sp
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    rows = sp.csc_matrix(sp.vstack([P.equality_rows.matrix, P.rows.matrix]))
-    cones = [clarabel.ZeroConeT(len(P.equality_rows)), clarabel.NonnegativeConeT(len(P.rows))]
+    stated, given = Peer(P), {name: torch.as_tensor(v) for name, v in sides.items()}
+    rows = sp.csc_matrix(torch.cat([stated.E, stated.G]).numpy())
+    cones = [clarabel.ZeroConeT(len(stated.E)), clarabel.NonnegativeConeT(len(stated.G))]
     found = []
     for i, p in enumerate(linear):
-        rhs = np.concatenate([sides["b_eq"][i] if sides else P.equality_rows.rhs, P.rows.rhs])
+        own = {name: v[i] for name, v in given.items()}
+        rhs = torch.cat([own.get("b_eq", stated.e), stated.rhs(own)]).numpy()
         solver = clarabel.DefaultSolver(sp.csc_matrix(np.triu(Q)), p, rows, rhs, cones, settings)
         found.append(np.array(solver.solve().x))
     return np.array(found)

@@ -21,11 +21,12 @@ HARD = (
     "RAYEN",
     "HardNet-Aff",
     "qpth",
+    "Moreau",
     "projection, before",
     "shrink, before",
 )
 OURS = ("auto", "projection", "shrink", "approach", "projection, kept near", "projection, leak")
-PEERS = ("RAYEN", "HardNet-Aff", "qpth", "Pi-net", "penalty", "DC3")
+PEERS = ("by hand", "RAYEN", "HardNet-Aff", "qpth", "Moreau", "Pi-net", "penalty", "DC3")
 AFTER, GOAL, GOAL_AFTER = "free, then project", 1.10, 1.25
 FARTHEST = 300  # of the plot's axis: RAYEN's convex curves would be at 4e5
 Row = Mapping[str, Any]

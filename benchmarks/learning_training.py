@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.learning_peers import METHODS, WIDTH, Head, NotForThisSet
 from benchmarks.learning_problem import Problem
+from benchmarks.learning_ways import METHODS, WIDTH, Head
+from benchmarks.peers import NotForThisSet, Peer
 
 RATES, SEEDS, BATCH = (3e-3, 1e-2, 3e-2), (1, 2, 3, 4, 5, 6), 64
 SEEDS_OF_A_SPLIT = SEEDS[:3]  # where a data set is split six times
@@ -116,11 +117,10 @@ def _outside(problem: Problem, y: Tensor, sides: dict[str, Tensor]) -> tuple[flo
     P = problem.P
     if not bool(y.isfinite().all()):
         return math.inf, 1.0
-    over = (y.double().numpy() @ P.rows.matrix.T - P.rows.rhs).max(1, initial=0.0)
-    rhs = sides.get("b_eq", torch.as_tensor(P.equality_rows.rhs)).double().numpy()
-    off = np.abs(y.double().numpy() @ P.equality_rows.matrix.T - rhs).max(1, initial=0.0)
-    exact = _inequalities_alone(P).contains_exactly(y[:64].reshape(-1, *P.shape))
-    return float(np.maximum(over, off).max()), float(1 - np.asarray(exact, float).mean())
+    excess = Peer(P).excess(y.double(), {name: side.double() for name, side in sides.items()})
+    alone = {name: side[:64] for name, side in sides.items() if name != "b_eq"}
+    exact = _inequalities_alone(P).contains_exactly(y[:64].reshape(-1, *P.shape), **alone)
+    return float(excess.max()), float(1 - np.asarray(exact, float).mean())
 
 
 def _inequalities_alone(P: Any) -> Any:

@@ -94,12 +94,12 @@ def _cost(entry: dict[str, Any]) -> float:
 
 
 def conversion(cases: dict[str, Any]) -> Any:
-    """CPU seconds of each engine, set by set; an engine that failed or took too long has no mark."""
+    """Seconds of each engine, set by set; an engine that failed or took too long has no mark."""
     seconds = {
         case: {engine: entry["seconds"] for engine, entry in engines.items() if entry["state"] == "fine"}
         for case, engines in cases.items()
     }
-    return dots(seconds, "CPU seconds, array in to array out; no mark: over the limit, an error, or wrong")
+    return dots(seconds, "seconds of the engine itself; no mark: over the limit, an error, or wrong")
 
 
 def dots(rows: dict[str, dict[str, float]], label: str) -> Any:

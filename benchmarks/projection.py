@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,54 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # on a shared machine, wait
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import rayhull as rh
-from benchmarks import harness, plots
-from benchmarks import projection_peers as peers
-from benchmarks.projection_peers import Task
+from benchmarks import harness, peers, plots
 
 Array = np.ndarray[Any, Any]
+Solve = Callable[[Array], Array]
 PAPER = "OSQP, the paper's loop"
 OURS = "rayhull"
 GOALS = {
     **{"checkerboard": 400, "noisy checkerboard": 450, "monotone 100": 300, "convex 100": 50},
     **{"dense 50x100": 20, "dense 200x500": 80},
 }
+
+
+@dataclass(frozen=True)
+class Task:
+    """A set, points to project, and right-hand sides of the equalities where each sample has its own."""
+
+    name: str
+    polyhedron: rh.Polyhedron
+    points: Array  # (n, d)
+    b_eq: Array | None = None  # (n, k)
+
+    def take(self, n: int) -> Task:
+        pick = np.arange(n) % len(self.points)
+        b_eq = None if self.b_eq is None else self.b_eq[pick]
+        return replace(self, points=self.points[pick], b_eq=b_eq)
+
+    def exact(self) -> Solve:
+        """An independent exact solver: DAQP, for the simplex its sorted threshold."""
+        simplex = self.name.startswith("simplex")
+        return self.by(peers.sorted_threshold(self.polyhedron) if simplex else peers.loop(self.polyhedron, "daqp"))
+
+    def by(self, module: torch.nn.Module, dtype: torch.dtype = torch.float64) -> Solve:
+        """Points to points by a peer, or by ours."""
+        layer = self.layer(module)
+        return lambda points: layer(torch.from_numpy(points).to(dtype)).detach().numpy()
+
+    def layer(self, module: torch.nn.Module) -> Callable[[Tensor], Tensor]:
+        """Points (n, d) to points, differentiable where the module is; the sides are the first n samples'."""
+        shape = self.polyhedron.shape if isinstance(module, rh.Projection) else (self.polyhedron.dim,)
+
+        def solve(points: Tensor) -> Tensor:
+            sides = {} if self.b_eq is None else {"b_eq": torch.as_tensor(self.b_eq[: len(points)]).to(points.dtype)}
+            return module(points.reshape(-1, *shape), **sides).reshape(points.shape)
+
+        return solve
 
 
 def tasks() -> Iterator[Task]:
@@ -72,28 +108,29 @@ IMAGES = {"checkerboard", "noisy checkerboard"}
 SLOW = {"dense 200x500", "grid order in a box"}  # a thousand samples are many
 LARGE = IMAGES | SLOW | {"simplex 1000"}
 ALONE = 16  # samples at batch 1, the same for every way: some take longer than others
-WAYS: list[tuple[str, Callable[[Task], peers.Solve], int, set[str]]] = [
-    (OURS, peers.ours, 256, set()),
+WAYS: list[tuple[str, Callable[[rh.Polyhedron], torch.nn.Module], int, set[str]]] = [
+    (OURS, rh.Projection, 256, set()),
     (PAPER, partial(peers.loop, solver="osqp"), 16, set()),
     ("OSQP tuned", partial(peers.loop, solver="osqp", eps_abs=1e-4, eps_rel=1e-4, check_termination=5), 16, set()),
     ("DAQP", partial(peers.loop, solver="daqp"), 8, {"noisy checkerboard", "simplex 1000"}),
     ("PIQP", partial(peers.loop, solver="piqp"), 16, {"dense 200x500"}),
     ("ProxQP", peers.proxqp, 8, LARGE),
-    ("qpth", peers.qpth, 8, LARGE),
-    ("cvxpylayers", peers.cvxpylayer, 2, LARGE | {"sample-wise b"}),
-    ("Pi-net", peers.pinet, 256, LARGE | {"sample-wise b", "convex 100"}),
+    ("qpth", peers.Qpth, 8, LARGE),
+    ("Moreau", peers.Moreau, 64, set()),
+    ("cvxpylayers", peers.CvxpyLayers, 2, LARGE),
+    ("cvxpylayers with Moreau", partial(peers.CvxpyLayers, solver="MOREAU"), 16, LARGE),
+    ("Pi-net", peers.tuned_pinet, 256, LARGE | {"sample-wise b", "convex 100"}),
 ]
 
 
 def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, Any]:
     """Microseconds a sample and errors of every way on one problem."""
-    exact = peers.sorted_threshold if task.name.startswith("simplex") else peers.loop(task, "daqp")
     few = task.points[:4]
-    best = exact(few)
+    best = task.exact()(few)
     cases, samples, errors = {}, {}, {}
     left_out_here: dict[str, str] = {}
 
-    def add(name: str, solve: peers.Solve, points: Array) -> None:
+    def add(name: str, solve: Solve, points: Array) -> None:
         got = solve(few)
         errors[name] = float(np.abs(got - best[: len(got)]).max())
         cases[name], samples[name] = partial(solve, points), len(points)
@@ -102,21 +139,22 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
         if task.name in left_out:
             continue
         try:
-            solve = build(task)
+            solve = task.by(build(task.polyhedron))
             add(name, solve, task.points[:count])
             if name in (OURS, PAPER, "DAQP", "PIQP", "OSQP tuned"):
                 alone = f"{name}, batch 1"
                 cases[alone] = partial(_one_by_one, solve, task.points[:ALONE])
                 samples[alone], errors[alone] = ALONE, errors[name]
         except Exception as error:
-            left_out_here[name] = f"{type(error).__name__}: {str(error)[:100]}"
+            left_out_here[name] = peers.reason(error)
             log(f"  {name} left out: {left_out_here[name]}")
-    add(f"{OURS}, float32", peers.ours(task, torch.float32), task.points)
+    nearest = rh.Projection(task.polyhedron)
+    add(f"{OURS}, float32", task.by(nearest, torch.float32), task.points)
     many = task.take(1000 if task.name in SLOW else 10_000)
-    add(f"{OURS}, batch {len(many.points)}", peers.ours(many), many.points)
+    add(f"{OURS}, batch {len(many.points)}", many.by(nearest), many.points)
     timed = harness.interleave(cases, rounds=rounds, least_seconds=0.01, most_seconds=1.0, clock=time.process_time)
     twice = f"{OURS}, 2 threads"
-    add(twice, peers.ours(task), task.points)
+    add(twice, task.by(nearest), task.points)
     torch.set_num_threads(2)
     timed |= harness.interleave({twice: cases[twice]}, rounds=rounds, least_seconds=0.01)
     torch.set_num_threads(1)
@@ -126,7 +164,7 @@ def measure(task: Task, rounds: int, log: Callable[[str], None]) -> dict[str, An
     return per_sample | {name: {"left out": why} for name, why in left_out_here.items()}
 
 
-def _one_by_one(solve: peers.Solve, points: Array) -> None:
+def _one_by_one(solve: Solve, points: Array) -> None:
     """Each point in a call of its own: the same one again would be a gift to whoever starts from the last answer."""
     for n in range(len(points)):
         solve(points[n : n + 1])

@@ -14,30 +14,28 @@ import torch
 
 import rayhull as rh
 from benchmarks import harness
-from benchmarks import projection_peers as peers
-from benchmarks.projection import tasks
+from benchmarks.projection import Task, tasks
 
 Array = np.ndarray[Any, Any]
 FEWER = {"dense 200x500": 2}  # the exact solver needs 15 ms for each
 
 
-def fresh(task: peers.Task, n: int) -> peers.Task:
+def fresh(task: Task, n: int) -> Task:
     """n samples like those of the task: its points, each with new noise of the same size."""
     rng = np.random.default_rng(1)
     many = task.take(n)
-    return peers.Task(task.name, task.polyhedron, many.points + rng.standard_normal(many.points.shape), many.b_eq)
+    return Task(task.name, task.polyhedron, many.points + rng.standard_normal(many.points.shape), many.b_eq)
 
 
-def compare(task: peers.Task, n: int) -> dict[str, Any]:
+def compare(task: Task, n: int) -> dict[str, Any]:
     """The largest difference, the largest KKT residual and the largest violation over n samples."""
     task = fresh(task, n)
-    exact = peers.sorted_threshold if task.name.startswith("simplex") else peers.loop(task, "daqp")
     sides = {} if task.b_eq is None else {"b_eq": torch.tensor(task.b_eq)}
     x = torch.tensor(task.points).reshape(n, *task.polyhedron.shape)
     z, info = rh.project(task.polyhedron, x, return_info=True, **sides)
     return {
         "samples": n,
-        "difference": float(np.abs(z.reshape(n, -1).numpy() - exact(task.points)).max()),
+        "difference": float(np.abs(z.reshape(n, -1).numpy() - task.exact()(task.points)).max()),
         "residual": float(info.residual.max()),
         "fallback": int(info.fallback.sum()),
     }

@@ -14,27 +14,35 @@ from typing import Any
 
 import torch
 
-from benchmarks import harness
-from benchmarks import projection_peers as peers
-from benchmarks.projection import LARGE, OURS, tasks
+import rayhull as rh
+from benchmarks import harness, peers
+from benchmarks.projection import LARGE, OURS, Task, tasks
 
 GOALS = {"sample-wise b": 150}  # DC3's set: 100 variables, 50 equalities of the sample, 50 inequalities
-WAYS: list[tuple[str, Callable[[peers.Task], peers.Layer], int, set[str]]] = [
-    (OURS, peers.our_layer, 256, set()),
-    ("qpth", peers.qpth_layer, 8, LARGE),
-    ("cvxpylayers", peers.cvxpy_layer, 2, LARGE | {"sample-wise b"}),
+Layer = Callable[[torch.Tensor], torch.Tensor]  # differentiable, points (n, d) to points
+WAYS: list[tuple[str, Callable[[rh.Polyhedron], torch.nn.Module], int, set[str]]] = [
+    (OURS, rh.Projection, 256, set()),
+    ("qpth", peers.Qpth, 8, LARGE),
+    ("Moreau", peers.Moreau, 64, set()),
+    ("cvxpylayers", peers.CvxpyLayers, 2, LARGE),
+    ("cvxpylayers with Moreau", partial(peers.CvxpyLayers, solver="MOREAU"), 16, LARGE),
 ]
 
 
-def measure(task: peers.Task, rounds: int) -> dict[str, Any]:
+def measure(task: Task, rounds: int) -> dict[str, Any]:
     """Seconds of a forward pass, and of one with its backward, for every differentiable way on one problem."""
     cases: dict[str, Callable[[], object]] = {}
     samples, gradients = {}, {}
-    for name, build, count, left_out in WAYS:
-        if task.name in left_out:
+    left_out: dict[str, str] = {}
+    for name, build, count, too_slow in WAYS:
+        if task.name in too_slow:
             continue
-        layer, x = build(task), torch.tensor(task.points[:count])
-        gradients[name] = forward_and_back(layer, x)[:2]
+        try:
+            layer, x = task.layer(build(task.polyhedron)), torch.tensor(task.points[:count])
+            gradients[name] = forward_and_back(layer, x)[:2]
+        except Exception as error:  # a peer that cannot is a result, not an end
+            left_out[name] = peers.reason(error)
+            continue
         cases[f"{name}, forward"], cases[f"{name}, both"] = partial(layer, x), partial(forward_and_back, layer, x)
         samples[name] = count
     timed = harness.interleave(cases, rounds=rounds, least_seconds=0.01, most_seconds=1.0, clock=time.process_time)
@@ -46,10 +54,10 @@ def measure(task: peers.Task, rounds: int) -> dict[str, Any]:
             "difference": float((gradients[name] - gradients[OURS]).abs().max()),
         }
         for name, count in samples.items()
-    }
+    } | {name: {"left out": why} for name, why in left_out.items()}
 
 
-def forward_and_back(layer: peers.Layer, points: torch.Tensor) -> torch.Tensor:
+def forward_and_back(layer: Layer, points: torch.Tensor) -> torch.Tensor:
     """The gradient of half the squared length of the nearest points."""
     x = points.clone().requires_grad_()
     z = layer(x)
@@ -61,7 +69,11 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     """One row a problem: microseconds a sample forwards, with the backward, and of the best peer."""
     rows = []
     for problem, ways in results.items():
-        cost = {k: [1e6 * r[part].median / r["samples"] for part in ("forward", "both")] for k, r in ways.items()}
+        cost = {
+            k: [1e6 * r[part].median / r["samples"] for part in ("forward", "both")]
+            for k, r in ways.items()
+            if "both" in r
+        }
         forward, both = cost.pop(OURS)
         row = [problem, f"{forward:.3g}", f"{both:.3g}", f"{GOALS[problem]}" if problem in GOALS else ""]
         peer = min(cost, key=lambda k: cost[k][1], default="")
@@ -78,7 +90,11 @@ def main() -> None:
     for task in tasks():
         if not options.only or task.name in options.only:
             results[task.name] = measure(task, options.rounds)
-            print(task.name, {k: f"{r['difference']:.0e}" for k, r in results[task.name].items()}, flush=True)
+            print(
+                task.name,
+                {k: r.get("difference", r.get("left out")) for k, r in results[task.name].items()},
+                flush=True,
+            )
     text = table(results)
     print(text)
     if not options.only:

@@ -16,14 +16,13 @@ import torch
 
 import rayhull as rh
 from benchmarks import harness
-from benchmarks import projection_peers as peers
-from benchmarks.projection import tasks
+from benchmarks.projection import Task, tasks
 from rayhull.projection.solvers import any_rows
 
 BATCH = 64
 
 
-def variant(task: peers.Task, solver: str = "auto", **constants: int) -> tuple[Callable[[], object], float]:
+def variant(task: Task, solver: str = "auto", **constants: int) -> tuple[Callable[[], object], float]:
     """One way of solving the task's first samples, and its mean number of steps."""
     module = rh.Projection(task.polyhedron, solver=solver)
     for block in module.projector.plan("cpu"):
@@ -40,7 +39,7 @@ def variant(task: peers.Task, solver: str = "auto", **constants: int) -> tuple[C
     return run, float(run().steps.double().mean())
 
 
-VARIANTS: dict[str, Callable[[peers.Task], tuple[Callable[[], object], float]]] = {
+VARIANTS: dict[str, Callable[[Task], tuple[Callable[[], object], float]]] = {
     "auto": variant,
     "active set": partial(variant, solver="active set"),
     "active set, no first guess": partial(variant, solver="active set", gradient=0),

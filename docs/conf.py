@@ -8,7 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # the gallery's networks are tiny: threads would wait for each other
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # all is small here: threads wait for each other
 
 import torch  # noqa: E402
 

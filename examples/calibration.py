@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 X, y = load_breast_cancer(return_X_y=True)
 X_fit, X_rest, y_fit, y_rest = train_test_split(X[:, :4], y, test_size=0.6, random_state=0)

@@ -12,6 +12,7 @@ import torch
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 output = torch.linspace(0, 1, 40)
 

@@ -16,6 +16,7 @@ from pypower.makePTDF import makePTDF
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
 case = ext2int(case30())

@@ -12,6 +12,7 @@ from torch import nn
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 P = rh.parse("x + y <= 1; 2*y - x <= 1; x >= -1; y >= -1; x <= 3/4")
 into = rh.distributions.IntoPolyhedron(P)

@@ -18,6 +18,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
+
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", module="lightning")  # hints about workers and loggers
 lightning.seed_everything(0, verbose=False)

@@ -14,6 +14,7 @@ import torch
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 P = rh.Polyhedron([[1.0, 1.0], [-1.3, 0.4], [0.2, -1.1]], [1.0, 0.7, 0.6])  # a triangle
 model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), rh.Constrained(32, P, strict=True))

@@ -19,6 +19,8 @@ from torch.distributions import Distribution, Independent, Normal, TanhTransform
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
+
 N, STEPS, GOAL, RADIUS = 128, 25, torch.tensor([1.5, 0.0]), 0.6
 BOX = torch.cat([torch.eye(2), -torch.eye(2)])  # |a_i| <= 1
 

@@ -12,6 +12,7 @@ import torch
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 engel = torch.tensor(sm.datasets.engel.load_pandas().data.to_numpy(), dtype=torch.float32) / 1000
 x, y = engel[:, :1], engel[:, 1:]

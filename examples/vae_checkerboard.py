@@ -16,6 +16,7 @@ from torch import nn
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 data = Path(rh.__file__).parents[2] / "experiments" / "data"
 digits = np.load(data / "mnist-small.npz")["train_images"]

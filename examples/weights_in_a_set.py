@@ -13,6 +13,7 @@ from torch.nn.utils import parametrize
 
 import rayhull as rh
 
+torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 t = torch.linspace(0, 12, 600)
 clean = torch.sin(t) + 0.5 * torch.sign(torch.sin(2.3 * t))

@@ -32,8 +32,8 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--only", nargs="+", metavar="STUDY/NAME", help="runs whose name begins so, in this order (vae projection/ttp)"
     )
-    for command, out in ((demo, "results/demo"), (reproduce, "results/paper")):
-        _add_running(command, out)
+    _add_running(demo, "results/demo", threads=1)  # its networks are small: a second thread made it three times slower
+    _add_running(reproduce, "results/paper")
     for name, text in (
         ("report", "HTML and Markdown from saved results; never trains"),
         ("publish", "numbers, curves and pictures worth quoting, as small files; the docs' page from them"),
@@ -68,7 +68,7 @@ def _add_studies(command: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     return made
 
 
-def _add_running(command: argparse.ArgumentParser, out: str) -> None:
+def _add_running(command: argparse.ArgumentParser, out: str, threads: int | None = None) -> None:
     """How to run, apart from what is run: these change no result and are not saved with it."""
     command.add_argument("--out", type=Path, default=Path(out), help=f"folder of all results (default: {out})")
     command.add_argument("--name", help="folder of this run below --out/STUDY (default: METHOD/seed-SEED)")
@@ -76,7 +76,9 @@ def _add_running(command: argparse.ArgumentParser, out: str) -> None:
     command.add_argument("--accelerator", default="cpu", help="cpu, cuda, mps or auto (default: cpu)")
     command.add_argument("--devices", type=int, default=1, help="processes, each with its part of a batch (default: 1)")
     command.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
-    command.add_argument("--threads", type=int, help="threads of torch (default: torch's own choice)")
+    command.add_argument(
+        "--threads", type=int, default=threads, help=f"threads of torch (default: {threads or 'its own choice'})"
+    )
     command.add_argument("--quiet", action="store_true", help="no progress")
 
 

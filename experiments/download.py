@@ -16,7 +16,7 @@ from pathlib import Path
 
 from experiments.digits import CHECKSUMS, FILES, VARIABLE
 from experiments.errors import DataError
-from experiments.progress import Bar
+from experiments.progress import Progress
 
 MIRRORS = {
     "mnist": [
@@ -122,11 +122,11 @@ def _is_whole(part: Path, url: str) -> bool | None:
 
 
 def _copy(answer: object, part: Path, mode: str, done: int, size: int, quiet: bool) -> None:
-    with part.open(mode) as out, Bar(size, part.stem, unit="bytes", quiet=quiet) as bar:
-        bar.advance(done)
+    progress = Progress(size, part.stem, quiet, done)
+    with part.open(mode) as out:
         while block := answer.read(CHUNK):  # type: ignore[attr-defined]
             out.write(block)
-            bar.advance(len(block))
+            progress.advance(len(block))
 
 
 def _check(path: Path, name: str, part: str) -> None:

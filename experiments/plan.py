@@ -55,7 +55,8 @@ def run_all(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
     left = [one for one in jobs if not (Path(options.out) / one.path / SUMMARY).exists()]
     guess, began = sum(one.seconds for one in left), time.monotonic()
     say = _silent if options.quiet else print
-    say(f"{len(left)} of {len(jobs)} runs to do, about {clock(guess)} on two idle cores; stop and go on at any time.")
+    where = f"on an idle machine{', with one thread' * (options.threads == 1)}"
+    say(f"{len(left)} of {len(jobs)} runs to do, {promised(left)} {where}; stop and go on at any time.")
     done = 0.0
     for number, one in enumerate(left, start=1):
         options.name = one.name
@@ -66,6 +67,12 @@ def run_all(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
             rest = remaining(time.monotonic() - began, done, guess)
             say(f"{number} of {len(left)} runs done; about {clock(rest)} left")
     return True
+
+
+def promised(jobs: Sequence[Job]) -> str:
+    """How long the runs take, as README and Makefile say it of the demo; a test compares."""
+    minutes = max(1, round(sum(one.seconds for one in jobs) / 60))
+    return f"about {minutes} minute{'s' * (minutes > 1)}" if minutes < 120 else f"about {round(minutes / 60)} hours"
 
 
 def remaining(spent: float, done: float, guess: float) -> float:

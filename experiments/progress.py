@@ -1,80 +1,38 @@
-"""A progress bar in forty lines: a moving line on a terminal, a line each tenth elsewhere.
-
-tqdm would do, but it is one more dependency, and it floods a log file with carriage returns.
-"""
+"""How far a run is: a line each tenth, with the time left and a note, the same on a terminal and in a log file."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TextIO
-
-WIDTH = 24
-REFRESH = 0.1  # seconds between two drawings
 
 
-class Bar:
-    """Counts to ``total`` and shows share done, time left and a note (loss, violation).
+class Progress:
+    """Counts to ``total`` and writes a line to standard error each time that another tenth is done.
 
     Args:
-        total: what to count to; 0 if unknown.
+        total: what to count to; 0 if unknown, and then nothing is written.
         label: the text in front.
-        unit: "bytes" shows megabytes, anything else is written as it is.
-        quiet: show nothing.
+        quiet: write nothing.
+        done: what an earlier run has done.
     """
 
-    def __init__(
-        self, total: int, label: str, unit: str = "", quiet: bool = False, stream: TextIO | None = None, done: int = 0
-    ) -> None:
-        self.total, self.label, self.unit, self.quiet = total, label, unit, quiet
-        self.stream = stream or sys.stderr
-        self.moving = self.stream.isatty()
-        self.done = self.first = done
-        self.note = ""
-        self.began = time.monotonic()
-        self.drawn = 0.0
-        self.tenth = int(10 * done / total) if total else 0
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.moving and not self.quiet:
-            self._draw()
-            self.stream.write("\n")
+    def __init__(self, total: int, label: str, quiet: bool = False, done: int = 0) -> None:
+        self.total, self.label, self.quiet, self.done, self.first = total, label, quiet, done, done
+        self.note, self.began = "", time.monotonic()
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
-        """Count ``steps`` more and show the new ``note``."""
-        self.done += steps
+        """Count ``steps`` more; ``note`` (loss, violation) joins the lines from now on."""
+        before, self.done = self.done, self.done + steps
         self.note = self.note if note is None else note
-        if self.quiet:
-            return
-        now = time.monotonic()
-        if self.moving and (now - self.drawn > REFRESH):
-            self.drawn = now
-            self._draw()
-        elif not self.moving and self.total and int(10 * self.done / self.total) > self.tenth:
-            self.tenth = int(10 * self.done / self.total)
-            self.stream.write(self.line() + "\n")
-            self.stream.flush()
+        if not self.quiet and self.total and 10 * self.done // self.total > 10 * before // self.total:
+            print(self.line(), file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """The text now: label, share, time left, note."""
-        share = min(1.0, self.done / self.total) if self.total else 0.0
-        filled = round(WIDTH * share)
-        count = f"{self.done / 1e6:.1f} MB" if self.unit == "bytes" else f"{self.done}/{self.total}{self.unit}"
-        return f"{self.label} [{'#' * filled}{'.' * (WIDTH - filled)}] {count} {self._left(share)} {self.note}".rstrip()
-
-    def _left(self, share: float) -> str:
-        elapsed = time.monotonic() - self.began
-        steps = self.done - self.first
-        if share >= 1 or not steps:
-            return clock(elapsed)
-        return f"{clock(elapsed / steps * (self.total - self.done))} left"
-
-    def _draw(self) -> None:
-        self.stream.write("\r\033[K" + self.line())
-        self.stream.flush()
+        """The text now: label, share, time, note."""
+        spent, steps = time.monotonic() - self.began, self.done - self.first
+        left = spent / steps * max(0, self.total - self.done)
+        says = f"{clock(left)} left" if self.done < self.total else clock(spent)
+        return f"{self.label} {100 * self.done // self.total} %, {says} {self.note}".rstrip()
 
 
 def clock(seconds: float) -> str:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.errors import ResultsError
-from experiments.progress import Bar
+from experiments.progress import Progress
 from experiments.results import Run
 from experiments.schedules import Schedule
 
@@ -72,15 +72,13 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
     spent = 0.0 if state is None else state["seconds"]
     wrapped, optimizer = fabric.setup(task, optimizer)
     schedule.optimizer = optimizer
-    with (
-        Bar(settings.epochs * steps, label, quiet=quiet, done=done * steps) as bar,
-        _stop_politely(fabric.world_size) as stop,
-    ):
+    progress = Progress(settings.epochs * steps, label, quiet, done * steps)
+    with _stop_politely(fabric.world_size) as stop:
         for epoch in range(done + 1, settings.epochs + 1):
             if schedule.has_stopped:
                 break
             began = time.perf_counter()
-            loss = _epoch(wrapped, task, optimizer, schedule, data, settings, epoch, fabric, bar, stop)
+            loss = _epoch(wrapped, task, optimizer, schedule, data, settings, epoch, fabric, progress, stop)
             if stop.asked:
                 return False
             measures = fabric.broadcast(_evaluate(task))
@@ -89,7 +87,7 @@ def train(task: Task, data: Data, settings: Any, run: Run, fabric: Any, label: s
             schedule.after_epoch(measures["val_loss"])
             run.record({"epoch": epoch, "train_loss": loss, **measures, "learning_rate": rate, "seconds": spent})
             run.save(_state(task, optimizer, schedule, epoch, spent))
-            bar.advance(0, note=_note(measures))
+            progress.advance(0, note=_note(measures))
     return True
 
 
@@ -101,7 +99,7 @@ def ending(run: Run, settings: Any) -> dict[str, Any]:
 
 def _epoch(
     wrapped: Any, task: Task, optimizer: Any, schedule: Schedule, data: Data, settings: Any, epoch: int, fabric: Any,
-    bar: Bar, stop: Stop,
+    progress: Progress, stop: Stop,
 ) -> float:  # fmt: skip
     """One pass over the data; the mean training loss over all processes."""
     seed_everything(settings.seed, epoch, fabric.global_rank)
@@ -116,7 +114,7 @@ def _epoch(
         task.step_ended()
         schedule.after_step()
         total += torch.stack([loss.detach() * len(places), loss.new_tensor(float(len(places)))])
-        bar.advance(1)
+        progress.advance(1)
         if stop.asked:
             return float("nan")
     total = fabric.all_reduce(total, reduce_op="sum")

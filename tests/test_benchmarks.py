@@ -1,6 +1,7 @@
 """Every benchmark can be started, and a peer that cannot be had is a row with its reason, not the end of a run."""
 
 import importlib
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -88,6 +89,57 @@ def test_what_misses_a_goal_of_learning_is_bold() -> None:
     assert [figure(row(1.0)), figure(three)] == ["1 ± 0", "1 ± 0³"]
 
 
+def _fine(own: float, arrays: float) -> dict[str, object]:
+    return {"state": "fine", "seconds": own, "arrays": arrays, "counts": [0, 1024]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "package"),
+    [("rayhull", "rayhull"), ("cdd float", "cdd"), ("ppl", "ppl"), ("pplite", "pplite"), ("normaliz", "PyNormaliz")],
+)
+def test_an_engine_states_converts_and_reads_and_only_the_second_is_its_own_time(engine: str, package: str) -> None:
+    from benchmarks.conversion_cases import cube, random_cone, run
+
+    pytest.importorskip(package)
+    ticks = iter(range(100))
+    own, arrays, (vertices, lines) = run(engine, *cube(3), lambda: float(next(ticks)))
+    assert (own, arrays, len(vertices), len(lines)) == (1.0, 3.0, 8, 0)
+    *_, (rays, _) = run(engine, random_cone(8, 4, integers=False), None, lambda: 0.0)
+    *_, (ours, _) = run("rayhull", random_cone(8, 4, integers=False), None, lambda: 0.0)
+    assert len(rays) == len(ours)
+
+
+def test_a_user_has_threads_as_they_come_and_a_second_table_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.conversion import ALONE, environment
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert "OMP_NUM_THREADS" not in environment("ppl")
+    assert [environment("ppl" + ALONE)[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")] == ["1", "1"]
+
+
+def test_a_conversions_table_and_its_claim_follow_the_engines_own_time(monkeypatch, tmp_path: Path) -> None:
+    from benchmarks import conversion, summary
+
+    row = {"rayhull": _fine(0.1, 0.1), "ppl": _fine(0.3, 0.4), "pplite": _fine(0.2, 0.9), "normaliz": {"state": ">1 s"}}
+    row["cdd float"] = {"state": "wrong", "counts": [0, 3], "seconds": 0.01, "arrays": 0.01}
+    assert [conversion.cell(row[engine]) for engine in ("rayhull", "pplite", "cdd float")] == [
+        "0.1",
+        "0.2 · 0.9",
+        "wrong: 0+3",
+    ]
+    assert [conversion.gain(row, kind) for kind in ("seconds", "arrays")] == ["2x", "4x"]
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+
+    def shown(row: dict[str, dict[str, object]]) -> list[str]:
+        (tmp_path / "conversion.json").write_text(json.dumps({"cases": {"cube 10": row}}))
+        return [cell.strip() for cell in summary.conversion().splitlines()[-1].strip("|").split("|")]
+
+    assert shown(row) == ["cube 10", "0.1 s", "0.2 s (pplite)", "2.00x", "0.4 s (ppl)", "4.00x"]
+    for entry in row.values():  # a file of before
+        entry.pop("arrays", None)
+    assert shown(row) == ["cube 10", "0.1 s", "0.2 s (pplite)", "2.00x"]
+
+
 def test_a_conversion_benchmark_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import conversion
 
@@ -95,13 +147,14 @@ def test_a_conversion_benchmark_goes_on_where_it_was_stopped(monkeypatch: pytest
 
     def measured(engine: str, case: str, limit: float) -> dict[str, object]:
         asked.append((case, engine))
-        return {"state": ">1 s"} if engine == "ppl" else {"state": "fine", "seconds": 1e-3, "counts": [0, 1024]}
+        return {"state": ">1 s"} if engine.startswith("ppl,") or engine == "ppl" else _fine(1e-3, 2e-3)
 
     monkeypatch.setattr(conversion, "measure", measured)
     runs: conversion.Runs = {}
     assert next(conversion.compare(["cube 10", "cube 14"], 2, 1.0, runs)) == "cube 10"  # and stopped there
     assert list(conversion.compare(["cube 10", "cube 14"], 2, 1.0, runs)) == ["cube 14", "cube 10", "cube 14"]
-    assert [asked.count(("cube 10", engine)) for engine in ("rayhull", "ppl", "pplite")] == [2, 1, 2]
+    engines = ("rayhull", "ppl", "pplite", "pplite, one thread")
+    assert [asked.count(("cube 10", engine)) for engine in engines] == [2, 1, 2, 2]
     assert conversion.summaries(runs)["cube 10"]["pplite"]["runs"] == 2
     assert conversion.summaries(runs)["cube 14"]["rayhull"]["state"] == "wrong"  # it has 2^14 vertices
 

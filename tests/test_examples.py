@@ -34,9 +34,15 @@ def test_every_example_is_listed_here():
     assert {p.name for p in EXAMPLES.glob("*.py")} == set(SAYS)
 
 
+def test_every_example_takes_one_thread_because_its_network_is_small():
+    for path in EXAMPLES.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert ("import torch\n" in text) == ("\ntorch.set_num_threads(1)  # a small network" in text), path.name
+
+
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in SAYS])
 def test_an_example_runs_and_proves_its_claim(name):
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}  # tiny networks: threads only wait for each other
+    env = {**os.environ, "MPLBACKEND": "agg"}
     out = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=False, env=env)
     assert out.returncode == 0, out.stderr
     assert SAYS[name] in out.stdout

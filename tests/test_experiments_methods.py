@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from experiments import cli, digits, methods
+from experiments import cli, digits, inference, methods
 from experiments.report.collect import collect
 from experiments.report.sections import ranked
 from experiments.results import read_json, read_lines
@@ -234,6 +234,14 @@ def test_everything_that_is_timed_as_constrained_gives_points_of_the_set(images)
             for case in cases:
                 inside = P.contains(case.call(inputs), atol=1e-4 if "OSQP" in case.label else None)
                 assert inside.all() == (case.label != "unconstrained"), case.label
+
+
+def test_the_ordinary_layer_is_timed_though_evaluation_is_strict(images):
+    brief = TimingSettings(512, dataset="mnist-small", training_epochs=0)
+    task = inference.trained("projection", "constrained", brief, images)
+    assert task.method.layer.strict
+    inference.forward_pass(task)
+    assert not task.method.layer.strict
 
 
 def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():

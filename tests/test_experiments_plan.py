@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import io
+from pathlib import Path
 
 import pytest
 
 from experiments import plan, progress
+from experiments.cli import parser
 from experiments.errors import SettingsError
+from experiments.studies import Job
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_plans_name_every_run_once():
@@ -47,19 +51,36 @@ def test_only_refuses_a_name_that_no_run_has():
         plan.only(list(plan.reproduce(2)), ["vae", "vae/tpp"])
 
 
+def test_readme_makefile_and_program_promise_the_same_minutes():
+    says = plan.promised(list(plan.demo()))
+    for page in ("README.md", "Makefile"):
+        (line,) = [
+            line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if "demo/report.html" in line
+        ]
+        assert f"{says}{':' if page == 'README.md' else ')'}" in line
+    others = [plan.promised([Job("vae", "", None, seconds)]) for seconds in (5, 130, 9000)]
+    assert others == ["about 1 minute", "about 2 minutes", "about 2 hours"]
+
+
+def test_the_demo_takes_one_thread_and_a_reproduction_torchs_own():
+    asked = {name: parser([name]).parse_args([name]).threads for name in ("demo", "reproduce")}
+    assert asked == {"demo": 1, "reproduce": None}
+
+
 def test_the_time_left_follows_the_machine():
     assert plan.remaining(spent=60, done=30, guess=100) == 140  # twice as slow as guessed
 
 
-def test_a_bar_shows_share_and_note_and_writes_a_line_each_tenth():
-    stream = io.StringIO()
-    with progress.Bar(100, "work", stream=stream) as bar:
-        for _ in range(100):
-            bar.advance(1, note="loss 0.5")
-    lines = stream.getvalue().splitlines()
-    assert len(lines) == 10
-    assert "100/100" in lines[-1]
-    assert lines[-1].endswith("loss 0.5")
+def test_progress_is_a_line_each_tenth_with_the_share_and_the_note(capsys):
+    work = progress.Progress(100, "work", done=50)
+    for _ in range(50):
+        work.advance(1, note="loss 0.5")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [f"work {n} %" for n in (60, 70, 80, 90, 100)]
+    assert all(line.endswith("loss 0.5") for line in lines)
+    for silent in (progress.Progress(10, "work", quiet=True), progress.Progress(0, "of unknown size")):
+        silent.advance(10)
+    assert not capsys.readouterr().err
 
 
 def test_time_is_written_as_a_person_reads_it():

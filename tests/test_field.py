@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import rayhull as rh
 from benchmarks.field_page import faster
-from benchmarks.field_peers import DC3, HardNetAff, Head, PiNet
 from benchmarks.field_problems import control_plan_problem, dc3_data, fingerprint, hardnet_data, quadratic_problem
-from benchmarks.field_training import Ours
+from benchmarks.field_training import Head, Ours
+from benchmarks.peers import DC3, HardNetAff, Peer, PiNet
 
 
 def test_the_data_are_drawn_as_published():
@@ -27,50 +27,44 @@ def test_the_optimum_is_the_published_one(convex, published):
 # -- peers -------------------------------------------------------------------------------------------------------------
 
 
-def test_pi_nets_steps_lead_to_the_nearest_point():
-    """Rows, bounds and equalities at once."""
-    P = rh.Polyhedron([[1.0, 2.0, -1.0, 0.0]], [0.5], [[1.0, 1.0, 1.0, 1.0]], [0.0], lower=-1, upper=1)
-    u, b_eq = 3 * torch.randn(20, 4, generator=torch.Generator().manual_seed(0)).double(), torch.full((20, 1), 0.3)
-    head = PiNet(4, P, more_steps=2000).eval()
-    head.linear = nn.Identity()
-    near = rh.project(P, u, b_eq=b_eq.double())
-    assert torch.allclose(head(u, b_eq=b_eq.double()), near, atol=1e-8)
-    head.more_steps = 5
-    assert float(head.excess(head(u, b_eq=b_eq.double()), {"b_eq": b_eq.double()}).max()) > 1e-4
-
-
 def test_a_plan_of_pi_net_obeys_the_dynamics_at_any_number_of_steps():
     problem = control_plan_problem(count=40, horizon=5)
-    x, head = problem.splits["train"], PiNet(problem.P.dim, problem.P, more_steps=3).eval()
-    head.linear = nn.Identity()
-    y = head(torch.randn(len(x), problem.P.dim).double(), **problem.sides(x))
-    assert torch.allclose(y @ head.A_eq.mT, problem.sides(x)["b_eq"], atol=1e-9)
+    x, peer = problem.splits["train"], PiNet(problem.P, more_steps=3).eval()
+    y = peer(torch.randn(len(x), problem.P.dim).double(), **problem.sides(x))
+    assert torch.allclose(y @ peer.E.mT, problem.sides(x)["b_eq"], atol=1e-9)
 
 
 def test_dc3_completes_the_equalities_and_corrects_along_them():
     problem = quadratic_problem("DC3", dc3_data(), convex=True)
-    x, head = problem.splits["valid"][:20], DC3(50, problem.P).double()
-    h = 5 * torch.randn(20, 50, generator=torch.Generator().manual_seed(0)).double()
+    x, peer = problem.splits["valid"][:20], DC3(problem.P)
+    u = 5 * torch.randn(20, peer.inputs, generator=torch.Generator().manual_seed(0)).double()
     before, sides = torch.zeros(0), problem.sides(x)
-    for head.steps in (0, 10):
-        y = head(h, **sides).detach()
-        assert torch.allclose(y @ head.A_eq.mT, x, atol=1e-9)
-        before, last = head.excess(y, sides).square().sum(-1), before
+    for peer.steps in (0, 10):
+        y = peer(u, **sides)
+        assert torch.allclose(y @ peer.E.mT, x, atol=1e-9)
+        before, last = peer.excess(y, sides).square().sum(-1), before
     assert bool((before < last).all())
 
 
 def test_hardnets_step_meets_independent_rows():
     problem = quadratic_problem("opt", hardnet_data(), convex=False)
-    x, head = problem.splits["valid"][:20], HardNetAff(50, problem.P).double().eval()
-    y = head(5 * torch.randn(20, 50).double(), **problem.sides(x)).detach()
-    assert float(head.excess(y, problem.sides(x)).max()) < 1e-9
+    x, peer = problem.splits["valid"][:20], HardNetAff(problem.P).check()
+    y = peer(5 * torch.randn(20, problem.P.dim).double(), **problem.sides(x))
+    assert float(peer.excess(y, problem.sides(x)).max()) < 1e-9
 
 
 def test_penalties_grow_with_what_is_broken():
     P = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], [[1.0, 1.0]], [0.0])
     y, sides = torch.tensor([[-1.0, 1.0], [3.0, 4.0]]).double(), {"b_eq": torch.tensor([[0.0], [7.0]]).double()}
-    assert Head(1, P).penalty(y, sides).tolist() == [1.0, 25.0]
-    assert DC3(1, P).penalty(y, sides).tolist() == [0.5, 2.5]
+    assert Peer(P).penalty(y, sides).tolist() == [1.0, 25.0]
+    assert DC3(P).penalty(y, sides).tolist() == [0.5, 2.5]
+
+
+def test_a_head_that_starts_open_leaves_its_numbers_as_they_are_in_training_alone():
+    head = Head(2, HardNetAff(rh.box(-1, 1, 2))).double()
+    h, head.open = 9 * torch.randn(8, 2).double(), True
+    assert torch.equal(head(h), head.linear(h))
+    assert torch.allclose(head.eval()(h), head.linear(h).clamp(-1, 1))
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------

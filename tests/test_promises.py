@@ -1,11 +1,15 @@
 """Promises in words: README code and docstrings run, the package is light, the wheel works elsewhere."""
 
+import ast
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,7 +76,7 @@ def test_every_set_in_the_table_of_sets_can_be_made_as_written():
         assert eval(call, known).dim, call
 
 
-@pytest.mark.parametrize("peer", ["cvxpylayers", "qpth", "rayen"])
+@pytest.mark.parametrize("peer", ["cvxpylayers", "moreau", "qpth", "rayen"])
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_peers_own_code_runs_where_it_is_installed(peer):
     pytest.importorskip(peer)
@@ -121,6 +125,51 @@ def test_every_public_name_has_its_page_in_the_reference():
     for name in listed:
         module, _, member = f"rayhull.{name}".rpartition(".")
         assert hasattr(importlib.import_module(module), member), f"there is no rayhull.{name}"
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """The modules that a file imports when it is itself imported: what a function does later does not count."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield child.module
+        elif not isinstance(child, ast.FunctionDef | ast.If):  # an If is TYPE_CHECKING
+            yield from imported(child)
+
+
+def from_outside(path: Path, seen: set[Path]) -> set[str]:
+    """The packages that importing a file needs, through our own modules too."""
+    found: set[str] = set()
+    for name in () if path in seen else imported(ast.parse(path.read_text(encoding="utf-8"))):
+        seen.add(path)
+        if name.partition(".")[0] == "rayhull":
+            found |= from_outside(Path(str(importlib.util.find_spec(name).origin)), seen)
+        else:
+            found.add(name.partition(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+def packages_of(extra: str) -> set[str]:
+    """What an extra brings, its own extras included, as the names that one imports."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: set[str] = set()
+    for line in [*project["dependencies"], *project["optional-dependencies"][extra]]:
+        name, more = re.match(r"([\w-]+)(?:\[([\w,]+)\])?", line).groups()
+        found |= set().union(*map(packages_of, more.split(","))) if more else {name.lower().replace("-", "_")}
+    return found
+
+
+def test_all_that_the_site_imports_comes_with_the_extra_docs():
+    page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    listed = {name.rpartition(".")[0] for name in re.findall(r"^   ([A-Za-z_][\w.]*)$", page, re.MULTILINE)}
+    origins = [importlib.util.find_spec(f"rayhull.{name}".rstrip(".")).origin for name in listed]
+    seen: set[Path] = set()
+    files = [*map(Path, origins), *(ROOT / "src" / "rayhull").glob("*.py"), *ROOT.glob("examples/*.py")]
+    needed = set().union(*(from_outside(path, seen) for path in [*files, ROOT / "docs" / "conf.py"]))
+    assert {"huggingface_hub", "torch"} <= needed
+    named = {"sklearn": "scikit_learn"}
+    assert {named.get(name, name) for name in needed} - {"rayhull"} <= packages_of("docs")
 
 
 def test_the_package_works_without_its_extras():

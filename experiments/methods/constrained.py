@@ -1,14 +1,9 @@
 """``constrained``: ours, ``rayhull.Constrained`` at its default: on the paper's set each tile takes a clipped shift.
 
-What was measured with the default of before, free lines and rays from the same u and each tile shrunk alone (learned
-projection, one FC layer, random start, Adam 3e-3, cosine schedule): with BatchNorm as torch makes it the loss is 2.2 %
-above the optimum after 15 epochs; with eps 1e-2 and slow statistics 1.4 %, and 1.3 % after 60; with eps 1e-1, 1.2 %
-after 25. Pixels that are lit in a few images of ten thousand have variances near 0: at eps 1e-5 BatchNorm blows them
-up a hundredfold, and statistics averaged over the last ten batches let the validation loss jump by 1 % between epochs.
-
-In the VAE the features are a hidden layer's, and no BatchNorm is better: 213.1 against 215.5 nats of negative ELBO
-after four short epochs (test-time projection: 216.6). The first weights must be small: from coefficients of unit
-variance, most of which the shrink step cuts, the same network was at 233.
+Images as features pass a BatchNorm with a large eps and slow statistics: pixels that are lit in a few images of ten
+thousand have variances near 0, which torch's eps of 1e-5 blows up a hundredfold, and statistics over the last ten
+batches let the validation loss jump between epochs. Features of a hidden layer, as the VAE's, need no BatchNorm. The
+first weights are small, so that the points of the first steps are inside and all have a gradient.
 """
 
 from __future__ import annotations
@@ -33,8 +28,8 @@ class Constrained(Method):
     """BatchNorm, FC, the map into the set; in training u itself for the first ``free_epochs``.
 
     A share ``free_loss`` of the training loss judges u, which a digit then has to be seen in, not in x alone.
-    Outputs are inside up to float32 rounding in training; evaluation uses the same weights with ``strict=True``, so
-    that every output is inside in rational arithmetic. With ``start = identity`` there is no BatchNorm, and u is the
+    Outputs are inside up to float32 rounding in training, and in rational arithmetic in evaluation, where the layer is
+    strict. With ``start = identity`` there is no BatchNorm, and u is the
     image itself at the first step.
     """
 
@@ -53,15 +48,16 @@ class Constrained(Method):
         self.free_epochs, self.free_loss = settings.free_epochs, settings.free_loss
         self.free = False
         self.u: Tensor | None = None  # of the last batch in training, where the loss judges it
-        self.strict = rh.Constrained(in_features, P, batch_norm=normalised, strict=True)
-        self.strict.linear, self.strict.batch_norm = self.layer.linear, self.layer.batch_norm
+
+    def train(self, mode: bool = True) -> Constrained:
+        """Strict in evaluation."""
+        self.layer.strict = not mode
+        return super().train(mode)
 
     def forward(self, features: Tensor) -> Tensor:
-        if not self.training:
-            return self.strict(features)
-        if self.free:
+        if self.training and self.free:
             return self.layer.unconstrained(features)
-        self.u = self.layer.unconstrained(features) if self.free_loss else None
+        self.u = self.layer.unconstrained(features) if self.training and self.free_loss else None
         return self.layer(features)
 
     def training_loss(self, x: Tensor, target: Tensor, fit: Fit) -> Tensor:

@@ -21,7 +21,7 @@ TIMED = ("timing", "steps")
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a plan: ``name`` is its folder, ``seconds`` a guess for two idle cores."""
+    """One run of a plan: ``name`` is its folder, ``seconds`` a guess for an idle machine."""
 
     study: str
     name: str

@@ -210,7 +210,7 @@ def demo() -> Iterator[Job]:
     small: dict[str, Any] = {"dataset": "mnist-small", "epochs": 12}
     for method in ("optimum", "ttp", "paper", "constrained", "projection", "penalty"):
         shorter = small | {"paper": {"box_delay": 4}, "optimum": {"epochs": 1}}.get(method, {})
-        yield job("projection", ProjectionSettings(**{"method": method, **BEST[method], **shorter}), 8)
+        yield job("projection", ProjectionSettings(**{"method": method, **BEST[method], **shorter}), 4)
 
 
 ANNEALED = 130  # epochs after which the paper's annealing has usually stopped a run

@@ -18,7 +18,7 @@ import rayhull as rh
 from experiments import methods
 from experiments.digits import Digits
 from experiments.errors import SettingsError
-from experiments.progress import Bar
+from experiments.progress import Progress
 from experiments.report import tables
 from experiments.report.groups import Group
 from experiments.report.pages import Section
@@ -52,14 +52,14 @@ def run(settings: StepSettings, digits: Digits, run: Run, fabric: Any, quiet: bo
     torch.set_num_threads(settings.network_threads)
     done = {(line["model"], line["label"]) for line in run.metrics()}
     plans = list(_plans(settings, digits))
-    with Bar(sum(repeats for *_, repeats in plans), "steps", quiet=quiet) as bar:
-        for size, images, P, names, repeats in plans:
-            if all((size, name) in done for name in names):
-                bar.advance(repeats)
-                continue
-            steps = {name: Step(name, images, P, settings) for name in names}
-            for name, seconds in measure(steps, repeats, bar).items():
-                run.record({"epoch": 0, "model": size, "method": name, "label": name, "seconds": seconds})
+    progress = Progress(sum(repeats for *_, repeats in plans), "steps", quiet)
+    for size, images, P, names, repeats in plans:
+        if all((size, name) in done for name in names):
+            progress.advance(repeats)
+            continue
+        steps = {name: Step(name, images, P, settings) for name in names}
+        for name, seconds in measure(steps, repeats, progress).items():
+            run.record({"epoch": 0, "model": size, "method": name, "label": name, "seconds": seconds})
     run.finish({"threads": torch.get_num_threads(), "torch": torch.__version__})
     return True
 
@@ -92,7 +92,7 @@ class Step:
         self.optimizer.zero_grad()
 
 
-def measure(steps: dict[str, Step], repeats: int, bar: Bar) -> dict[str, list[float]]:
+def measure(steps: dict[str, Step], repeats: int, progress: Progress) -> dict[str, list[float]]:
     """Seconds of each step, the methods in turn, after one that is not counted."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
@@ -102,7 +102,7 @@ def measure(steps: dict[str, Step], repeats: int, bar: Bar) -> dict[str, list[fl
             began = time.perf_counter()
             step()
             times[name].append(time.perf_counter() - began)
-        bar.advance(1)
+        progress.advance(1)
     return times
 
 

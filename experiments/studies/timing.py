@@ -20,7 +20,7 @@ import rayhull as rh
 from experiments.digits import Digits
 from experiments.errors import SettingsError
 from experiments.inference import forward_pass, trained
-from experiments.progress import Bar
+from experiments.progress import Progress
 from experiments.report import figures, paper, tables
 from experiments.report.groups import Group
 from experiments.report.pages import Figure, Section
@@ -68,15 +68,15 @@ def run(settings: TimingSettings, digits: Digits, run: Run, fabric: Any, quiet: 
     images = digits.train[: settings.samples]
     noise = torch.randn(len(images), 2, generator=torch.Generator().manual_seed(settings.seed))
     done = {(line["model"], line["label"]) for line in run.metrics()}
-    with Bar(2 * (settings.repeats + settings.solver_repeats), "timing", quiet=quiet) as bar:
-        for model, inputs in (("projection", images), ("vae", noise.to(images.device))):
-            for cases, repeats in groups(model, settings, digits):
-                if all((model, case.label) in done for case in cases):
-                    bar.advance(repeats)
-                    continue
-                for case, seconds in zip(cases, measure(cases, inputs, settings, repeats, bar), strict=True):
-                    line = {"model": model, "method": case.method, "label": case.label, "seconds": seconds}
-                    run.record({"epoch": 0, **line})
+    progress = Progress(2 * (settings.repeats + settings.solver_repeats), "timing", quiet)
+    for model, inputs in (("projection", images), ("vae", noise.to(images.device))):
+        for cases, repeats in groups(model, settings, digits):
+            if all((model, case.label) in done for case in cases):
+                progress.advance(repeats)
+                continue
+            for case, seconds in zip(cases, measure(cases, inputs, settings, repeats, progress), strict=True):
+                line = {"model": model, "method": case.method, "label": case.label, "seconds": seconds}
+                run.record({"epoch": 0, **line})
     run.finish({"conversion_seconds": conversion_seconds(), **environment()})
     return True
 
@@ -95,7 +95,9 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
 
 
 @torch.no_grad()
-def measure(cases: list[Case], inputs: Tensor, settings: TimingSettings, repeats: int, bar: Bar) -> list[list[float]]:
+def measure(
+    cases: list[Case], inputs: Tensor, settings: TimingSettings, repeats: int, progress: Progress
+) -> list[list[float]]:
     """Seconds of each repeat over all inputs, for each case, after two batches to warm up."""
     batches = inputs.split(settings.batch_size)
     times: list[list[float]] = [[] for _ in cases]
@@ -108,7 +110,7 @@ def measure(cases: list[Case], inputs: Tensor, settings: TimingSettings, repeats
             for batch in batches:
                 case.call(batch)
             seconds.append(time.perf_counter() - began)
-        bar.advance(1, note=f"{cases[-1].label}: {times[-1][-1]:.3g} s")
+        progress.advance(1, note=f"{cases[-1].label}: {times[-1][-1]:.3g} s")
     return times
 
 
@@ -171,7 +173,7 @@ def _machine(summary: dict[str, Any]) -> str:
 def demo() -> Iterator[Job]:
     """5000 images, ten times, and the solver loop once."""
     brief = TimingSettings(5000, repeats=10, solver_repeats=1, dataset="mnist-small", compiled=False)
-    yield job("timing", brief, 30)
+    yield job("timing", brief, 40)
 
 
 def reproduce(runs: int) -> Iterator[Job]:

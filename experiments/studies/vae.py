@@ -231,7 +231,7 @@ def demo() -> Iterator[Job]:
             method=method, dataset="mnist-small", epochs=12, learning_rate=1e-3, schedule="cosine",
             box_delay=6 if method == "paper" else 0, free_loss=0.5,
         )  # fmt: skip
-        yield job("vae", small, 15)
+        yield job("vae", small, 10)
 
 
 OURS: dict[str, Any] = {"epochs": 60, "learning_rate": 1e-3, "schedule": "cosine", "box_delay": 0, "free_epochs": 0}

@@ -1,0 +1,178 @@
+"""The ways to a point of the set that the learning benchmark compares: ours, and those of the peers.
+
+Each is a head: how the last Linear starts, and a map from its outputs to points. Peers get PyTorch's own start.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+import rayhull as rh
+from benchmarks import peers
+from benchmarks.learning_problem import Problem
+from benchmarks.peers import NotForThisSet
+
+WIDTH = 64
+Map = Callable[..., Tensor]
+SMALL = 20  # rows and bounds up to which a peer that solves a quadratic program for each sample takes part
+ENTRIES = 20_000  # of rows up to which dual steps take part: they multiply with all of them
+PINET = ("polytope", "portfolio")  # where Pi-net runs: one with rows and bounds, one with an equality too
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """``start(seed)`` gives weight (k, WIDTH) and bias (k,) of the last Linear; maps take (n, k) and sides.
+
+    ``penalty(y, c, **sides)`` is added to the training loss, for points y (n, d) of coefficients c (n, k).
+    """
+
+    start: Callable[[int], tuple[Tensor, Tensor]]
+    training: Map
+    evaluation: Map
+    penalty: Callable[..., Tensor] | None = None
+    note: str = ""
+    layer: rh.Constrained | None = None  # of ours: what folds for inference
+
+
+def plain_start(k: int) -> Callable[[int], tuple[Tensor, Tensor]]:
+    def start(seed: int) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(seed)
+        linear = nn.Linear(WIDTH, k)
+        return linear.weight.detach(), linear.bias.detach()
+
+    return start
+
+
+def ours(**options: object) -> Callable[[Problem], Head]:
+    """rh.Constrained with these options."""
+
+    def make(problem: Problem) -> Head:
+        entries = len(problem.P.inequalities) * problem.P.dim
+        if options.get("method") == "approach" and entries > ENTRIES:
+            raise NotForThisSet(f"left out beyond {ENTRIES} entries of rows: a quarter of an hour for {entries}")
+        try:
+            varies = None if options.get("method") == "projection" else problem.varies
+            layer = rh.Constrained(WIDTH, problem.P, varies=varies, **options)  # type: ignore[arg-type]
+            if problem.sides is not None:
+                layer(torch.zeros(2, WIDTH), **problem.sides(problem.inputs["val"][:2]))
+        except (rh.RayhullError, ValueError) as error:
+            raise NotForThisSet(str(error)) from None
+
+        def start(seed: int) -> tuple[Tensor, Tensor]:
+            torch.manual_seed(seed)
+            layer.reset_parameters()
+            return layer.linear.weight.detach().clone(), layer.linear.bias.detach().clone()
+
+        return Head(start, after_linear(layer), after_linear(layer.eval()), note=layer.describe(), layer=layer)
+
+    return make
+
+
+def after_linear(layer: rh.Constrained) -> Map:
+    """The layer as it stands, in training or in evaluation, from the coefficients that its Linear would give."""
+    rest = copy.deepcopy(layer)
+    rest.linear, rest.in_features = nn.Identity(), layer.map.coefficients  # type: ignore[assignment]
+    return lambda c, **sides: rest(c, **sides).flatten(1)
+
+
+def kept_near(problem: Problem, weight: float = 0.01) -> Head:
+    """The nearest point, and a hundredth of the free point's squared distance from the set in the training loss."""
+    head = METHODS["projection"](problem)
+    layer = head.layer
+    assert layer is not None
+
+    def distance(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
+        return weight * (layer.map.point_of(c).flatten(1) - y.detach()).square().sum(-1)
+
+    return replace(head, penalty=distance)
+
+
+def leaking(problem: Problem, leak: float = 0.1) -> Head:
+    """A Linear and the nearest point, past which a tenth of the gradient leaks in training."""
+
+    def into(nearest: rh.Projection) -> Map:
+        return lambda y, **sides: nearest(y.reshape(-1, *problem.P.shape), **sides).flatten(1)
+
+    made = rh.Projection(problem.P, leak=leak)
+    return Head(plain_start(problem.P.dim), into(made), into(copy.deepcopy(made).eval()))
+
+
+def after_training(problem: Problem) -> Head:
+    """Train free of the inequalities, project afterwards. Equalities, which a matrix meets, hold in training too."""
+    nearest, rows = rh.Projection(problem.P), peers.Peer(problem.P)
+    E, inverse, stated = rows.E.float(), torch.linalg.pinv(rows.E).float(), rows.e.float()
+
+    def free(y: Tensor, b_eq: Tensor | None = None, **_: Tensor) -> Tensor:
+        return y - (y @ E.mT - (stated if b_eq is None else b_eq)) @ inverse.mT
+
+    def project(y: Tensor, **sides: Tensor) -> Tensor:
+        return nearest(free(y, **sides).reshape(-1, *problem.P.shape), **sides).flatten(1)
+
+    return Head(plain_start(problem.P.dim), free, project)
+
+
+def through(make: peers.Make, weight: float = 0.0) -> Callable[[Problem], Head]:
+    """A peer after a Linear; its training loss has ``weight`` times the squared violations."""
+
+    def build(problem: Problem) -> Head:
+        peer = make(problem.P).float()
+        brought = set() if problem.sides is None else set(problem.sides(problem.inputs["val"][:1]))
+        if brought - peer.takes:
+            raise NotForThisSet(f"takes no {' and '.join(sorted(brought - peer.takes))} of the sample")
+
+        def violations(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
+            return weight * peers.Peer.penalty(peer, y, sides)
+
+        return Head(plain_start(peer.inputs), peer, peer, violations if weight else None)
+
+    return build
+
+
+def only(make: Callable[[Problem], Head], serves: Callable[[Problem], bool], why: str) -> Callable[[Problem], Head]:
+    """The way where it serves; elsewhere the reason."""
+
+    def build(problem: Problem) -> Head:
+        if not serves(problem):
+            raise NotForThisSet(why)
+        return make(problem)
+
+    return build
+
+
+def hand_written(problem: Problem) -> Head:
+    """A Linear and what a good user would write after it."""
+    if problem.by_hand is None:
+        raise NotForThisSet("nobody writes this by hand in a few lines")
+    return Head(plain_start(problem.by_hand.inputs), problem.by_hand.into, problem.by_hand.into)
+
+
+def is_small(problem: Problem) -> bool:
+    return len(problem.P.rows) <= SMALL and problem.sides is None
+
+
+LEFT_OUT = f"left out beyond {SMALL} rows and bounds, or with sides of the sample: twenty minutes for 46 of them"
+METHODS: dict[str, Callable[[Problem], Head]] = {
+    "auto": ours(),
+    "shrink": ours(method="shrink", leak=0.0),
+    "approach": ours(method="approach", leak=0.0),
+    "projection": ours(method="projection", leak=0.0),
+    "projection, kept near": kept_near,
+    "projection, leak": leaking,
+    "by hand": hand_written,
+    "free, then project": after_training,
+    "penalty": through(peers.Peer, 10.0),
+    "RAYEN": through(peers.Rayen),
+    "HardNet-Aff": through(lambda P: peers.HardNetAff(P).check()),
+    "DC3": through(lambda P: peers.DC3(P, rate=1e-4), 10.0),
+    "qpth": only(through(peers.Qpth), is_small, LEFT_OUT),
+    "Moreau": through(peers.Moreau),
+    "Pi-net": only(
+        through(lambda P: peers.PiNet(P, sigma=1.0)), lambda p: p.name in PINET, f"run on {' and '.join(PINET)} only"
+    ),
+}
+SOFT = ("penalty", "DC3", "Pi-net")  # may leave the set
