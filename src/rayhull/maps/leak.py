@@ -61,9 +61,7 @@ def block_of_each(P: Polyhedron) -> Tensor:
     return torch.from_numpy(number)
 
 
-def leaking(
-    x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None
-) -> Tensor:
+def leaking(x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None) -> Tensor:
     """x, whose gradient goes to u too: the formula's second term, beside the map of the :func:`damped` u.
 
     Args:

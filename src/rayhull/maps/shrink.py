@@ -180,7 +180,9 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         [True, False, False]
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
-    error = as_single(gamma(x.shape[-1])) * (_product(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0))
+    error = as_single(gamma(x.shape[-1])) * (
+        _product(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
+    )
     single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
     error = torch.where(single, torch.zeros_like(error), error)
     return (_product(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)

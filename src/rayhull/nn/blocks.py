@@ -76,7 +76,9 @@ class BlockSides(Constants):
     def forward(self, sides: Sides) -> Sides:
         b = None if sides.b is None else sides.b[..., self.rows]
         b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
-        low, high, base = (None if s is None else s[..., self.coordinates] for s in (sides.lower, sides.upper, sides.base))
+        low, high, base = (
+            None if s is None else s[..., self.coordinates] for s in (sides.lower, sides.upper, sides.base)
+        )
         if base is not None and self.has_mirrored:
             base = torch.where(self.mirrored, -base, base)
         return Sides(b, b_eq, *self._swapped(low, high), base=base)

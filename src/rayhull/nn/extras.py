@@ -106,7 +106,6 @@ def paper_layer(
     return PaperLayer(in_features, P, orthogonal=orthogonal, device=device, dtype=dtype)
 
 
-
 def draw(into: MapInto, coordinates: Sequence[Any] | None, ax: Any, reach: float) -> Any:
     """The set of a map, and a grid of its two coefficients or a cloud of more: :meth:`rayhull.MapInto.plot`."""
     from rayhull.sets.plotting import axes, picked

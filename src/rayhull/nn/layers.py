@@ -275,7 +275,9 @@ class MapInto(Constants, OfSet):
             raise ValueError(f"only ways that keep points of the set have an unconstrained point: {self.describe()}")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        if self.finishes is not None:  # a cast to a dtype that cannot resolve the set is refused before anything changes
+        if (
+            self.finishes is not None
+        ):  # a cast to a dtype that cannot resolve the set is refused before anything changes
             self.finishes.check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
         return super()._apply(fn, recurse)
 

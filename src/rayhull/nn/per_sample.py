@@ -109,7 +109,9 @@ class PerSample(Constants):
     def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
         """One or two rows of the sample are all there is: a formula, which graphs hold."""
         P = self.polyhedron
-        alone = not len(P.equality_rows) and P.layout.upper_rows.stop == P.layout.lower_rows.stop == len(P.layout.inequalities)
+        alone = not len(P.equality_rows) and P.layout.upper_rows.stop == P.layout.lower_rows.stop == len(
+            P.layout.inequalities
+        )
         if not alone or set(sides.given) - {"A", "b"} or sides.A is None or sides.A.shape[-2] > 2:
             raise RayhullError(HIDDEN)
         flat, batch, own = self._spread(u, sides)

@@ -49,7 +49,12 @@ def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOpt
 
 
 def _is_pointwise(module: nn.Module) -> bool:
-    return isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1) and module.stride == (1, 1) and module.groups == 1
+    return (
+        isinstance(module, nn.Conv2d)
+        and module.kernel_size == (1, 1)
+        and module.stride == (1, 1)
+        and module.groups == 1
+    )
 
 
 class Pointwise(nn.Module):

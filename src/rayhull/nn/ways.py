@@ -191,7 +191,12 @@ class Steps(Seen):
         scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))
         along = rows * scale if null is None else (rows * scale) @ null @ null.T
         norms = np.linalg.norm(along, axis=1) / scale[:, 0]
-        self.wide = Factor(*map(torch.from_numpy, map(np.ascontiguousarray, factor_of(along * (1 / scale) / norms[:, None], null, bounded=self.bounded))))
+        self.wide = Factor(
+            *map(
+                torch.from_numpy,
+                map(np.ascontiguousarray, factor_of(along * (1 / scale) / norms[:, None], null, bounded=self.bounded)),
+            )
+        )
         for name, values in zip(Factor._fields, self.wide, strict=True):
             self.constant(f"{name}_", values.numpy())
         self.index("numbers", numbers)

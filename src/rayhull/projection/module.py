@@ -64,9 +64,7 @@ class Nearest(nn.Module):
     Shape: as :class:`Projection`
     """
 
-    def __init__(
-        self, P: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise"
-    ) -> None:
+    def __init__(self, P: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise") -> None:
         super().__init__()
         self.projector = Projector(P, solver=solver, weights=weights, infeasible=infeasible)
         self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it

@@ -298,7 +298,12 @@ def structure(P: Polyhedron) -> str | None:
 def chain_path(P: Polyhedron) -> Array | None:
     """The coordinates in increasing order where a block is a chain x_i <= x_j and nothing else, exactly; else None."""
     rows = P.rows.matrix
-    if len(P.rows) != len(P.inequalities) or len(P.equality_rows) or P.rows.rhs.any() or (np.diff(rows.indptr) != 2).any():
+    if (
+        len(P.rows) != len(P.inequalities)
+        or len(P.equality_rows)
+        or P.rows.rhs.any()
+        or (np.diff(rows.indptr) != 2).any()
+    ):
         return None
     if rows.data.reshape(-1, 2).sum(1).any():
         return None
