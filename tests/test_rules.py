@@ -258,6 +258,14 @@ def test_subsets_are_found_by_linear_programs(name):
         P.is_subset(rh.box(0, 1, 11))
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_sets_are_compared_in_their_own_unit(unit):
+    P, smaller = rh.box(0, unit, 2), rh.box(0, 0.999 * unit, 2)
+    assert smaller.is_subset(P)
+    assert not P.is_subset(smaller)
+    assert P.same_set(rh.Polyhedron(np.vstack([np.eye(2), -np.eye(2)]) * 3, np.array([3, 3, 0, 0]) * unit))
+
+
 def test_equalities_are_compared_from_both_sides():
     line = rh.parse("x + y == 1; x >= 0; y >= 0")
     below, above = rh.parse("x + y <= 1; x >= 0; y >= 0"), rh.parse("x + y >= 1; x >= 0; y >= 0; x <= 2; y <= 2")

@@ -4,6 +4,13 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "sets/linear_programs.py",
+        "    own = typical_size(P)\n",
+        "    own = 1.0\n",
+        ("test_rules.py",),
+        "small sets are all the same",
+    ),
+    Mutant(
         "sets/membership.py",
         "[labels.index(name) for name in P.coordinates]]",
         "[P.coordinates.index(name) for name in labels]]",

@@ -105,10 +105,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def _npz_content(item: Polyhedron | Generators) -> dict[str, Any]:
     if isinstance(item, Generators):
-        exact = item.exact
-        rays, lines = (item.rays, item.lines) if exact is None else (exact.rays, exact.lines)
-        points = item.vertices if item.exact_vertices is None else item.exact_vertices
-        return {name: _storable(a) for name, a in zip(HULL, (points, rays, lines), strict=True)}
+        return {name: _storable(a) for name, a in zip(HULL, item.stated, strict=True)}
     content: dict[str, Any] = {"shape": np.array(item.shape, np.int64)}
     for name in SET:
         values = getattr(item, name)
@@ -334,8 +331,6 @@ def _dense(rows: Rows, exact: bool) -> tuple[list[list[Any]], list[Any]]:
 
 
 def _generator_table(G: Generators) -> tuple[str, list[list[Any]], list[bool], bool]:
-    exact = G.exact
-    points = G.vertices.tolist() if G.exact_vertices is None else G.exact_vertices.tolist()
-    rays, lines = (G.rays, G.lines) if exact is None else (exact.rays, exact.lines)
-    table = [[0, *row] for row in lines.tolist()] + [[1, *row] for row in points] + [[0, *row] for row in rays.tolist()]
-    return "V-representation", table, [i < len(lines) for i in range(len(table))], exact is not None
+    points, rays, lines = G.stated
+    table = [[head, *row] for head, rows in ((0, lines), (1, points), (0, rays)) for row in rows.tolist()]
+    return "V-representation", table, [i < len(lines) for i in range(len(table))], G.exact is not None

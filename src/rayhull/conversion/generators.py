@@ -101,6 +101,13 @@ class Generators:
         fractions = [[Fraction(n, bottom) for n in top] for top, bottom in rows]
         return np.array(fractions, dtype=object).reshape(self.vertices.shape)
 
+    @property
+    def stated(self) -> tuple[Array, Array, Array]:
+        """Vertices, rays and lines in exact numbers where the set has them, else in floats."""
+        if self.exact is None or self.exact_vertices is None:
+            return self.vertices, self.rays, self.lines
+        return self.exact_vertices, self.exact.rays, self.exact.lines
+
     def __len__(self) -> int:
         return len(self.vertices) + len(self.rays) + len(self.lines)
 

@@ -241,8 +241,7 @@ def projection(P: Polyhedron, pick: Array, window: Array | None, around: Array) 
 
 def shadow(G: Generators, pick: Array) -> Generators:
     """Generators in some of their coordinates, exact where they were."""
-    vertices = G.vertices if G.exact_vertices is None else G.exact_vertices
-    rays, lines = (G.rays, G.lines) if G.exact is None else (G.exact.rays, G.exact.lines)
+    vertices, rays, lines = G.stated
     along, both_ways = (v[:, pick][np.abs(v[:, pick]).any(1)] for v in (rays, lines))
     return type(G)(vertices[:, pick], along, both_ways)
 

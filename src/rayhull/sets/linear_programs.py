@@ -27,7 +27,7 @@ TOLERANCE = 1e-10  # of HiGHS, the smallest that it takes
 NOT_ZERO = 1e-9  # multipliers and depths from here on are no rounding
 THIN = 1e-6  # a set of less depth is looked at again, magnified
 ZOOM = 1e-8  # the magnified LP measures in units of this
-SAME = 1e-7  # of a unit row: sets that differ by less are not told apart
+SAME = 1e-7  # of a set's size: sets that differ by less are not told apart
 # Where rows are exact, a violation below BARELY needs a proof in integers (HiGHS allows itself 1e-7), and so does any
 # violation of unit rows with entries below SEEN (HiGHS takes them for 0).
 BARELY, SEEN = 1e-5, 1e-9
@@ -159,7 +159,7 @@ def typical_size(P: Polyhedron) -> float:
 
 
 def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
-    """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of a unit row."""
+    """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of P's size."""
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
     equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
@@ -168,15 +168,10 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
 
 
 def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:
-    for i, key in enumerate(_keys(rows)):
-        if key in known:
-            continue
-        normal = sign * rows.matrix[[i]].toarray()[0]
-        size = float(np.linalg.norm(normal))
-        bound = sign * float(rows.rhs[i])
-        if maximum(P, normal / size) > bound / size + SAME * (1 + abs(bound) / size):
-            return False
-    return True
+    A, b, _ = rows.unit
+    own = typical_size(P)
+    open_rows = (i for i, key in enumerate(_keys(rows)) if key not in known)
+    return all(maximum(P, sign * A[[i]].toarray()[0]) <= sign * b[i] + SAME * (own + abs(b[i])) for i in open_rows)
 
 
 def _keys(rows: Rows) -> list[bytes]:

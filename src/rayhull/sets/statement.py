@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -270,24 +270,18 @@ class CoordinateNames:
 
     def bound(self, side: str) -> Callable[[int], str]:
         """The rule that names the bounds of one side, or of coordinates with one value (side "value")."""
-        return _BoundName(self, side)
+        return partial(self._bound_name, side)
+
+    def _bound_name(self, side: str, flat: int) -> str:
+        stated = self.bounds.get((flat, "lower" if side == "value" else side))
+        what = "value of" if side == "value" else f"{side} bound of"
+        return f"{what} {self.names[flat]}" if stated is None else stated
 
     def take(self, coordinates: Array) -> CoordinateNames:
         """The names of some coordinates, in this order."""
         place = {int(old): new for new, old in enumerate(coordinates)}
         bounds = {(place[i], side): name for (i, side), name in self.bounds.items() if i in place}
         return CoordinateNames(tuple(self.names[i] for i in coordinates), bounds)
-
-
-@dataclass(frozen=True)
-class _BoundName:
-    coordinates: CoordinateNames
-    side: str
-
-    def __call__(self, flat: int) -> str:
-        stated = self.coordinates.bounds.get((flat, "lower" if self.side == "value" else self.side))
-        what = "value of" if self.side == "value" else f"{self.side} bound of"
-        return f"{what} {self.coordinates.names[flat]}" if stated is None else stated
 
 
 def refuse_twice(names: Sequence[str]) -> None:
