@@ -44,7 +44,7 @@ def overhead(d: int = 50, m: int = 30, equalities: int = 10, batch: int = 256, r
     found = []
     for way, options in {
         "shrink": {"method": "shrink"},
-        "10 dual steps": {"method": "approach", "approach": 10},
+        "10 steps": {"method": "steps", "steps": 10},
     }.items():
         plain, hull = rh.Constrained(FEATURES, rows, **options), rh.Constrained(FEATURES, both, **options)
         ruled = rh.Constrained(FEATURES, both, varies={"b_eq": (-1.0, 1.0)}, **options)

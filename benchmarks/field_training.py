@@ -71,7 +71,7 @@ class Ours(rh.Constrained):
     def forward(self, features: Tensor, **sides: Tensor) -> Tensor:
         x = super().forward(features, **sides)
         if self.pull and self.training:
-            self.moved = (self.free(features, **sides) - x.detach()).square().sum(-1).mean()
+            self.moved = (self.unconstrained(features) - x.detach()).square().sum(-1).mean()
         return x
 
 
@@ -79,8 +79,8 @@ def ours(*, pulled: bool = True, **options: Any) -> Callable[[int, FieldProblem]
     """A rayhull layer with the given options; ``pulled``: with the recipe's weight of the pull."""
 
     def build(features: int, problem: FieldProblem) -> nn.Module:
-        varies = {"varies": problem.varies} if problem.varies and options.get("method") != "projection" else {}
-        layer = Ours(features, problem.P, leak=0.0, **varies, **options)  # the pull is the remedy measured here
+        varies = None if options.get("method") == "nearest" else problem.varies or None
+        layer = Ours(features, problem.P, leak=0.0, varies=varies, **options)  # the pull is the remedy measured here
         layer.pull = problem.recipe.pull if pulled else 0.0
         return layer
 

@@ -116,7 +116,7 @@ def against_peers(P: rh.Polyhedron, threads: int, rounds: int, peers: bool) -> d
         "rayhull, folded": layer.fold(),
         "rayhull, strict": strict,
         "rayhull, strict, shrink": rh.Constrained(P.dim, P, strict=True, method="shrink"),
-        "rayhull, strict, ten dual steps": rh.Constrained(P.dim, P, strict=True, method="steps", steps=10),
+        "rayhull, strict, 10 steps": rh.Constrained(P.dim, P, strict=True, method="steps", steps=10),
         "rayhull, strict, folded": strict.fold(),
         "rayhull, strict, folded and compiled": strict.fold(compile=True),
     }

@@ -23,7 +23,7 @@ from benchmarks.learning_training import BATCH, RATES, SEEDS, Stack, points
 from benchmarks.learning_ways import METHODS, WIDTH, Head
 from benchmarks.peers import NotForThisSet
 
-TIMED = ("auto", "shrink", "projection", "RAYEN", "HardNet-Aff", "free, then project")
+TIMED = ("auto", "shrink", "nearest", "RAYEN", "HardNet-Aff", "free, then project")
 
 
 def cost(problem: Problem, method: str) -> dict[str, float] | None:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import plots
 from benchmarks.harness import RESULTS, table
 from benchmarks.learning import PROBLEMS
-from benchmarks.learning_coordinates import SETTINGS
 from benchmarks.learning_training import RATES, SEEDS
 
-HARD = (
-    "auto",
-    "shrink",
-    "approach",
-    "projection",
-    "projection, leak",
-    "RAYEN",
-    "HardNet-Aff",
-    "qpth",
-    "Moreau",
-    "projection, before",
-    "shrink, before",
-)
-OURS = ("auto", "projection", "shrink", "approach", "projection, kept near", "projection, leak")
+OURS = ("auto", "nearest", "nearest, no leak", "steps", "shrink")
+BEFORE = ("auto, before", "nearest, before", "nearest with leak, before", "steps, before", "shrink, before")
+HARD = (*OURS, *BEFORE, "RAYEN", "HardNet-Aff", "qpth", "Moreau")  # "before": the layer before it was rebuilt
 PEERS = ("by hand", "RAYEN", "HardNet-Aff", "qpth", "Moreau", "Pi-net", "penalty", "DC3")
 AFTER, GOAL, GOAL_AFTER = "free, then project", 1.10, 1.25
 FARTHEST = 300  # of the plot's axis: RAYEN's convex curves would be at 4e5
@@ -33,9 +21,9 @@ Row = Mapping[str, Any]
 STYLES = {
     "auto": ("tab:blue", "o", 70),
     "auto, before": ("tab:blue", "x", 45),
-    "projection": ("tab:green", "s", 30),
+    "nearest": ("tab:green", "s", 30),
     "shrink": ("tab:purple", "d", 24),
-    "approach": ("tab:cyan", "P", 24),
+    "steps": ("tab:cyan", "P", 24),
     "free, then project": ("grey", "|", 90),
     "RAYEN": ("tab:orange", "^", 30),
     "HardNet-Aff": ("tab:red", "v", 30),
@@ -65,8 +53,8 @@ def excess(row: Row) -> float:
 
 
 def best_other(rows: Mapping[str, Row]) -> str | None:
-    """The hard way with the smallest loss beside auto."""
-    known = [name for name in HARD[1:] if "loss" in rows.get(name, {})]
+    """The hard way with the smallest loss beside auto, today's or before."""
+    known = [name for name in HARD if "loss" in rows.get(name, {}) and name not in ("auto", "auto, before")]
     return min(known, key=lambda name: excess(rows[name]), default=None)
 
 
@@ -81,54 +69,42 @@ def _judged(value: float | None, goal: float) -> str:
     return "" if value is None else f"{value:.2f}" if value <= goal else f"**{value:.2f}**"
 
 
+def measured(body: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
+    """The table without columns of which nothing was measured."""
+    kept = [i for i in range(len(heads)) if any(row[i] for row in body)]
+    return table([[row[i] for i in kept] for row in body], [heads[i] for i in kept])
+
+
 def verdicts(results: Mapping[str, Mapping[str, Row]]) -> str:
     """auto against the best other hard way and against projecting afterwards; above the goal in bold."""
     body = []
     for problem, rows in results.items():
-        if "loss" not in rows.get("auto", {}):
-            continue
         best = best_other(rows)
-        losses = [
-            figure(rows["auto"]),
-            figure(rows.get("auto, before")),
-            f"{best or ''} {figure(rows.get(best or ''))}",
-        ]
+        losses = [*(figure(rows.get(name)) for name in ("auto", "auto, before")), f"{best} {figure(rows.get(best))}"]
         judged = [_judged(ratio(rows, best), GOAL), _judged(ratio(rows, AFTER), GOAL_AFTER)]
-        body.append([problem, _way(rows["auto"]["way"]), *losses, figure(rows.get(AFTER)), *judged])
+        body.append([problem, _way(rows.get("auto", {}).get("way", "")), *losses, figure(rows.get(AFTER)), *judged])
     heads = ["problem", "auto takes", "auto", "auto, before", "best other hard way", AFTER]
-    return table(body, [*heads, "auto / best other", f"auto / {AFTER}"])
+    return measured(body, [*heads, "auto / best other", f"auto / {AFTER}"])
 
 
 def losses(results: Mapping[str, Mapping[str, Row]]) -> str:
     """Every way on every problem."""
-    columns = (*OURS, "auto, before", *PEERS, AFTER)
+    columns = (*OURS, *BEFORE, *PEERS, AFTER)
     body = [[problem, *(figure(rows.get(name)) for name in columns)] for problem, rows in results.items()]
-    return table(body, ["problem", *columns])
+    return measured(body, ["problem", *columns])
 
 
 def costs(results: Mapping[str, Mapping[str, Row]], timed: Mapping[str, Mapping[str, Row]]) -> str:
     """A training step (ms) and the inference of a sample (µs), auto's set-up, and how its points lie in the set."""
-    names = ("auto", "shrink", "projection", "RAYEN")
+    names = ("auto", "auto, before", "shrink", "nearest", "RAYEN")
     body = []
     for problem, rows in results.items():
-        row, known = rows.get("auto", {}), timed.get(problem, {})
-        if "loss" not in row:
-            continue
+        row, known = rows.get("auto"), timed.get(problem, {})
         times = [f"{known[n]['step']:.2f} · {known[n]['inference']:.1f}" if n in known else "" for n in names]
-        lies = [f"{row['setup']:.2f}", f"{row['violation']:.0e}", f"{row['outside']:.0%}"]
+        lies = [f"{row['setup']:.2f}", f"{row['violation']:.0e}", f"{row['outside']:.0%}"] if row else ["", "", ""]
         body.append([problem, *times, *lies])
     heads = [f"{name}: ms · µs" for name in names]
-    return table(body, ["problem", *heads, "set-up s", "largest violation", "outside exactly"])
-
-
-def coordinates(tried: Mapping[str, Mapping[str, Row]]) -> str:
-    """Validation losses, medians of three seeds, of each way and its coordinates; empty where it was not run."""
-    names = [name for name in SETTINGS if any(name in rows for rows in tried.values())]
-    body = [
-        [problem, *(f"{rows[name]['loss']:.4g}" if name in rows else "" for name in names)]
-        for problem, rows in tried.items()
-    ]
-    return table(body, ["problem", *names])
+    return measured(body, ["problem", *heads, "set-up s", "largest violation", "outside exactly"])
 
 
 def _way(described: str) -> str:
@@ -142,7 +118,7 @@ def _way(described: str) -> str:
 
 def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
     """Each way's loss over that of the best hard way, problem by problem."""
-    shown = {p: r for p, r in results.items() if "loss" in r.get("auto", {})}
+    shown = {p: r for p, r in results.items() if any("loss" in r.get(name, {}) for name in ("auto", "auto, before"))}
     drawing, axis = plots.pyplot().subplots(figsize=(9, 0.42 * len(shown) + 1.6))
     floors = [min(excess(v) for n, v in r.items() if "loss" in v and n in HARD) for r in shown.values()]
     for name, (colour, marker, size) in STYLES.items():
@@ -162,8 +138,7 @@ def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
 def main() -> None:
     page = json.loads((RESULTS / "learning.json").read_text())
     results = {name: page["results"][name] for name in PROBLEMS if name in page["results"]}
-    tables = [verdicts(results), losses(results), costs(results, page.get("costs", {}))]
-    text = "\n\n".join([*tables, coordinates(page.get("coordinates", {}))]) + "\n"
+    text = "\n\n".join([verdicts(results), losses(results), costs(results, page.get("costs", {}))]) + "\n"
     (RESULTS / "learning.md").write_text(text)
     plot(results)
     print(text)

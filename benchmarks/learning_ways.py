@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from benchmarks.peers import NotForThisSet
 WIDTH = 64
 Map = Callable[..., Tensor]
 SMALL = 20  # rows and bounds up to which a peer that solves a quadratic program for each sample takes part
-ENTRIES = 20_000  # of rows up to which dual steps take part: they multiply with all of them
+ENTRIES = 20_000  # of rows up to which steps take part: they multiply with all of them
 PINET = ("polytope", "portfolio")  # where Pi-net runs: one with rows and bounds, one with an equality too
 
 
@@ -53,10 +53,10 @@ def ours(**options: object) -> Callable[[Problem], Head]:
 
     def make(problem: Problem) -> Head:
         entries = len(problem.P.inequalities) * problem.P.dim
-        if options.get("method") == "approach" and entries > ENTRIES:
+        if options.get("method") == "steps" and entries > ENTRIES:
             raise NotForThisSet(f"left out beyond {ENTRIES} entries of rows: a quarter of an hour for {entries}")
         try:
-            varies = None if options.get("method") == "projection" else problem.varies
+            varies = None if options.get("method") == "nearest" else problem.varies
             layer = rh.Constrained(WIDTH, problem.P, varies=varies, **options)  # type: ignore[arg-type]
             if problem.sides is not None:
                 layer(torch.zeros(2, WIDTH), **problem.sides(problem.inputs["val"][:2]))
@@ -78,28 +78,6 @@ def after_linear(layer: rh.Constrained) -> Map:
     rest = copy.deepcopy(layer)
     rest.linear, rest.in_features = nn.Identity(), layer.map.coefficients  # type: ignore[assignment]
     return lambda c, **sides: rest(c, **sides).flatten(1)
-
-
-def kept_near(problem: Problem, weight: float = 0.01) -> Head:
-    """The nearest point, and a hundredth of the free point's squared distance from the set in the training loss."""
-    head = METHODS["projection"](problem)
-    layer = head.layer
-    assert layer is not None
-
-    def distance(y: Tensor, c: Tensor, **sides: Tensor) -> Tensor:
-        return weight * (layer.map.point_of(c).flatten(1) - y.detach()).square().sum(-1)
-
-    return replace(head, penalty=distance)
-
-
-def leaking(problem: Problem, leak: float = 0.1) -> Head:
-    """A Linear and the nearest point, past which a tenth of the gradient leaks in training."""
-
-    def into(nearest: rh.Projection) -> Map:
-        return lambda y, **sides: nearest(y.reshape(-1, *problem.P.shape), **sides).flatten(1)
-
-    made = rh.Projection(problem.P, leak=leak)
-    return Head(plain_start(problem.P.dim), into(made), into(copy.deepcopy(made).eval()))
 
 
 def after_training(problem: Problem) -> Head:
@@ -158,11 +136,10 @@ def is_small(problem: Problem) -> bool:
 LEFT_OUT = f"left out beyond {SMALL} rows and bounds, or with sides of the sample: twenty minutes for 46 of them"
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
-    "shrink": ours(method="shrink", leak=0.0),
-    "approach": ours(method="approach", leak=0.0),
-    "projection": ours(method="projection", leak=0.0),
-    "projection, kept near": kept_near,
-    "projection, leak": leaking,
+    "nearest": ours(method="nearest"),
+    "nearest, no leak": ours(method="nearest", leak=0.0),
+    "steps": ours(method="steps"),
+    "shrink": ours(method="shrink"),
     "by hand": hand_written,
     "free, then project": after_training,
     "penalty": through(peers.Peer, 10.0),

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import rayhull as rh
-from rayhull.projection.solvers.one_by_one import EXTERNAL
+from experiments.solvers import EXTERNAL
 from rayhull.projection.standard_form import StandardForm
 
 Array = np.ndarray[Any, Any]

@@ -50,7 +50,7 @@ test("the page runs in a browser", { skip: !BROWSER && "no Chromium on this mach
     const box = await page.locator("#polygon").boundingBox();
     await page.mouse.dblclick(box.x + 0.75 * box.width, box.y + 0.3 * box.height);
     assert.notEqual(await page.textContent("#counts"), before);
-    await page.selectOption("#method", "approach");
+    await page.selectOption("#method", "steps");
     assert.ok(await page.isVisible("#steps"));
     await shoot(page, "polygon");
     await page.setViewportSize({ width: 390, height: 800 });

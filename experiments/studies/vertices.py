@@ -47,7 +47,7 @@ class Weighted(Method):
     def __init__(self, in_features: int, P: rh.Polyhedron, settings: Any, squash: bool = False) -> None:
         super().__init__(in_features, P, settings, squash)
         weights = settings.method.removeprefix("vertices-")
-        self.layer = rh.Constrained(in_features, P, method="vertices", weights=weights)
+        self.layer = rh.Constrained(in_features, P, method="vertices", simplex=weights)
         self.layer.linear.reset_parameters()  # small: every vertex begins with about the same weight
 
 

@@ -54,32 +54,31 @@ export function shrink(rows, x) {
   return [x[0] / gauge, x[1] / gauge];
 }
 
-/** k accelerated dual steps towards the nearest point, then a shrink. */
-export function approach(rows, x, steps) {
-  const step = 1 / spectralSquare(rows);
-  let last = rows.map(() => 0);
-  let ahead = last;
-  let t = 1;
-  const at = (multipliers) =>
-    multipliers.reduce((p, m, i) => [p[0] - m * rows[i].normal[0], p[1] - m * rows[i].normal[1]], x);
-  for (let k = 0; k < steps; k++) {
-    const point = at(ahead);
-    const next = ahead.map((m, i) => Math.max(0, m + step * (dot(rows[i].normal, point) - rows[i].offset)));
-    const after = (1 + Math.sqrt(1 + 4 * t * t)) / 2;
-    ahead = next.map((m, i) => m + ((t - 1) / after) * (m - last[i]));
-    last = next;
-    t = after;
+const RELAXATION = 1.7;
+
+/** k steps of a splitting (ADMM with penalty 1) towards the nearest point, then a shrink: rayhull.maps.steps. */
+export function steps(rows, x, count) {
+  const solve = inverse(rows);
+  let t = rows.map((r) => dot(r.normal, x));
+  const clamped = () => t.map((v, i) => Math.min(v, rows[i].offset));
+  const at = (w) =>
+    solve(rows.reduce((p, { normal: [a, b] }, i) => [p[0] + (2 * w[i] - t[i]) * a, p[1] + (2 * w[i] - t[i]) * b], x));
+  for (let k = 0; k < count; k++) {
+    const w = clamped();
+    const point = at(w);
+    t = t.map((v, i) => v + RELAXATION * (dot(rows[i].normal, point) - w[i]));
   }
-  return shrink(rows, at(last));
+  return shrink(rows, count ? at(clamped()) : x);
 }
 
-/** The largest eigenvalue of the sum of n nᵀ: unit rows, so one matrix of two by two. */
-function spectralSquare(rows) {
+/** The inverse of I + the sum of n nᵀ, as a function. */
+function inverse(rows) {
   const [xx, xy, yy] = rows.reduce(
     ([a, b, c], { normal: [x, y] }) => [a + x * x, b + x * y, c + y * y],
-    [0, 0, 0],
+    [1, 0, 1],
   );
-  return (xx + yy) / 2 + Math.hypot((xx - yy) / 2, xy);
+  const det = xx * yy - xy * xy;
+  return ([x, y]) => [(yy * x - xy * y) / det, (xx * y - xy * x) / det];
 }
 
 /** The nearest point of the set: x itself, a point of an edge, or a vertex. */

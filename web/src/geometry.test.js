@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { units, toNumber, violation } from "./exact.js";
-import { approach, clip, halfPlane, nearest, rays, shrink, vertices } from "./geometry.js";
+import { clip, halfPlane, nearest, rays, shrink, steps, vertices } from "./geometry.js";
 
 const square = [[1, 0], [-1, 0], [0, 1], [0, -1]].map(halfPlane);
 const wedge = [[1, 1], [-1, 1]].map(halfPlane);
@@ -17,7 +17,7 @@ test("every way in lands inside, and is the identity there", () => {
   for (const set of [square, wedge]) {
     for (let k = 0; k < 500; k++) {
       const x = [20 * Math.random() - 10, 20 * Math.random() - 10];
-      for (const y of [shrink(set, x), approach(set, x, 5), nearest(set, x)]) {
+      for (const y of [shrink(set, x), steps(set, x, 5), nearest(set, x)]) {
         for (const { normal, offset } of set) assert.ok(normal[0] * y[0] + normal[1] * y[1] <= offset + 1e-9);
       }
     }
@@ -26,9 +26,9 @@ test("every way in lands inside, and is the identity there", () => {
   }
 });
 
-test("many dual steps end at the nearest point", () => {
+test("many steps end at the nearest point", () => {
   const x = [3, 0.4];
-  const [a, b] = [approach(wedge, x, 300), nearest(wedge, x)];
+  const [a, b] = [steps(wedge, x, 300), nearest(wedge, x)];
   assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1]) < 1e-6);
 });
 

@@ -1,11 +1,11 @@
 // A set that you edit: drag a handle to move its half-plane, double-click for a new one, drag it to the middle to drop it.
-import { approach, clip, halfPlane, nearest, rays, shrink, vertices } from "./geometry.js";
+import { clip, halfPlane, nearest, rays, shrink, steps, vertices } from "./geometry.js";
 
 const REACH = 4; // the picture shows -4 .. 4
 const MAPS = {
-  shrink: (rows, x) => shrink(rows, x),
-  approach: (rows, x, k) => approach(rows, x, k),
-  nearest: (rows, x) => nearest(rows, x),
+  shrink,
+  steps,
+  nearest,
 };
 
 export function start() {
@@ -17,7 +17,7 @@ export function start() {
 
   const draw = () => {
     document.getElementById("steps-value").textContent = slider.value;
-    document.getElementById("steps-box").hidden = method.value !== "approach";
+    document.getElementById("steps-box").hidden = method.value !== "steps";
     const rows = handles.map(halfPlane);
     document.getElementById("counts").textContent =
       `${rows.length} half-planes, ${vertices(rows).length} vertices, ${rays(rows).length} rays`;
