@@ -34,7 +34,7 @@ def draw_ways() -> None:
     P = rh.Polyhedron([[1, 4], [-2, 1], [1, -5]], [2, 2, 2])
     t = torch.linspace(0, 2 * torch.pi, 48)[:-1]
     around = torch.stack([0.2 + 2.6 * t.cos(), 1.5 * t.sin()], 1)
-    ways = {'"shrink"': {"method": "shrink"}, "steps=3": {"approach": 3}, '"projection"': {"method": "projection"}}
+    ways = {'"shrink"': {"method": "shrink"}, "steps=3": {"steps": 3}, '"nearest"': {"method": "nearest"}}
     figure, axes = plt.subplots(1, len(ways), figsize=(10, 2.6), sharey=True, layout="constrained")
     for ax, (title, options) in zip(axes, ways.items(), strict=True):
         into = rh.MapInto(P, **options)
