@@ -28,12 +28,12 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import MissingExtraError as MissingExtraError
     from rayhull.errors import RayhullError as RayhullError
     from rayhull.errors import UnverifiedError as UnverifiedError
+    from rayhull.nn.extras import paper_layer as paper_layer
     from rayhull.nn.layers import Constrained as Constrained
-    from rayhull.nn.training import constrain as constrain
+    from rayhull.nn.layers import MapInto as MapInto
     from rayhull.nn.training import FreeStart as FreeStart
     from rayhull.nn.training import Parametrization as Parametrization
-    from rayhull.nn.layers import MapInto as MapInto
-    from rayhull.nn.extras import paper_layer as paper_layer
+    from rayhull.nn.training import constrain as constrain
     from rayhull.projection.module import ProjectedInEval as ProjectedInEval
     from rayhull.projection.module import Projection as Projection
     from rayhull.projection.project import project as project

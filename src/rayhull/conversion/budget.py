@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rayhull.errors import BudgetExceededError
 from rayhull.progress import draw
 
-ALTERNATIVES = 'Raise the limit, or use method="shrink" or method="projection", which need no generators.'
+ALTERNATIVES = 'Raise the limit, or use method="nearest" or method="steps", which need no generators.'
 PERIOD = 0.1  # seconds between two reports
 PAIRS_PER_SECOND = 5e7  # compiled, from the benchmarks: enough for an estimate of the next row
 

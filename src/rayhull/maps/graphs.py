@@ -24,6 +24,12 @@ def is_plain(x: Tensor) -> bool:
     )
 
 
+def in_autocast(x: Tensor) -> bool:
+    """Whether autocast is on for the device of a tensor."""
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
 def in_transform() -> bool:
     """Whether a transform of ``torch.func`` is under way, which hides numbers from everything but operators."""
     return torch._C._are_functorch_transforms_active()

@@ -1,1 +1,1 @@
-"""Layers: modules whose outputs lie in a set. map_into.py and constrained.py are what a user meets."""
+"""Layers: modules whose outputs lie in a set. layers.py is what a user meets."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.leak import block_of_each, damped, leaking
+from rayhull.maps.leak import block_of_each
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.strict import Finish, Intervals, finish_of
 from rayhull.nn.ways import Way
@@ -43,7 +43,7 @@ class Places(Constants):
         return self.count == 1 and not self.mirrored and bool(np.array_equal(self.flat, np.arange(d)))
 
     def read(self, x: Tensor) -> Tensor:
-        own = x.index_select(-1, self.index_).unflatten(-1, (self.count, self.size))
+        own = x.index_select(-1, self.index_).reshape(*x.shape[:-1], self.count, self.size)
         return own * self.sign if self.mirrored else own
 
     def write(self, own: Tensor, x: Tensor) -> Tensor:
@@ -113,24 +113,25 @@ class Part(nn.Module):
         self.register_buffer("block", several, persistent=False)
 
     def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
-        u = self.way.start(c if self.alone else c.unflatten(-1, (self.count, -1)))
+        u = self.way.start(c if self.alone else self._by_block(c))
         own = sides if self.sides is None or not sides.given else self.sides(sides)
-        if leak and self.way.keeps_inside:
-            x = leaking(self.way(damped(u, leak), own), u, leak, getattr(self.way, "units", 1.0), self.block)
-        else:
-            x = self.way(u, own)
+        leaks = leak and self.way.keeps_inside
+        x: Tensor = self.way.leaking(u, own, leak, self.block) if leaks else self.way(u, own)
         return x if self.alone else self._turned(x).flatten(-2)
 
     def unconstrained(self, c: Tensor) -> Tensor:
         """What coefficients stand for before the set is imposed, in the set's coordinates. Shape: as ``forward``"""
-        u = self.way.start(c if self.alone else c.unflatten(-1, (self.count, -1)))
+        u = self.way.start(c if self.alone else self._by_block(c))
         return u if self.alone else self._turned(u).flatten(-2)
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Undoes ``unconstrained``."""
         if self.alone:
             return self.way.coefficients_of(x)
-        return self.way.coefficients_of(self._turned(x.unflatten(-1, (self.count, -1)))).flatten(-2)
+        return self.way.coefficients_of(self._turned(self._by_block(x))).flatten(-2)
+
+    def _by_block(self, c: Tensor) -> Tensor:
+        return c.reshape(*c.shape[:-1], self.count, c.shape[-1] // self.count)
 
     def _turned(self, x: Tensor) -> Tensor:
         return x * self.places.sign if self.mirrored else x
@@ -140,6 +141,18 @@ class Part(nn.Module):
         return f"{many}: {self.why}"
 
 
+class Parts(nn.ModuleList):
+    """The parts of a map, in the order of their coefficients."""
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Part]: ...
+
+    def split(self, c: Tensor) -> Iterator[tuple[Part, Tensor]]:
+        """Each part with its own coefficients."""
+        return zip(self, torch.split(c, [part.coefficients for part in self], -1), strict=True)
+
+
 class Finishes(nn.Module):
     """The strict finish of every kind of block. Shape: (\\*, d) → (\\*, d)"""
 
@@ -147,16 +160,20 @@ class Finishes(nn.Module):
         super().__init__()
         single = [kind for kind in kinds if kind.polyhedron.dim == 1 and len(kind.polyhedron.rows)]
         others = [kind for kind in kinds if not any(kind is one for one in single)]
+        self.checked: set[torch.dtype] = set()
         self.intervals = Intervals(single, factory) if single else None
-        self.places = nn.ModuleList([Places(kind, factory) for kind in others])
+        places = [Places(kind, factory) for kind in others]
+        self.whole = len(others) == 1 and not single and places[0].is_whole(P.dim)
+        self.places = nn.ModuleList(places)
         self.kinds = nn.ModuleList([finish_of(kind.polyhedron, factory) for kind in others])
-        self.whole = len(others) == 1 and not single and self.places[0].is_whole(P.dim)  # type: ignore[operator]
 
     def check(self, dtype: torch.dtype) -> None:
         """Refuse a dtype that cannot hold the promise."""
-        for finish in (*self.kinds, *((self.intervals,) if self.intervals is not None else ())):
-            assert isinstance(finish, Finish)
-            finish.check(dtype)
+        if dtype not in self.checked:
+            for finish in self.modules():
+                if isinstance(finish, Finish):
+                    finish.check(dtype)
+            self.checked.add(dtype)
 
     @torch.no_grad()
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -50,14 +50,17 @@ class Constants(nn.Module):
         return Factory(self.device, self.dtype)
 
     def constant(self, name: str, values: Array, *, persistent: bool = False, wide: bool = False) -> None:
-        """Register ``values`` (float64) as the buffer ``name``, in the layer's dtype (float32 at least) or always float64.
+        """Register ``values`` as the buffer ``name``, in the layer's dtype (float32 at least), or always in float64.
 
         ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
         the state_dict, in float64, and a checkpoint with another one is refused.
         """
         self.exact[name] = np.asarray(values, np.float64)
         self._wide |= {name} if wide else set()
-        self.register_buffer(name, self._made(name), persistent=persistent)
+        if np.isfinite(self.exact[name]).all():
+            self.register_buffer(name, self._made(name), persistent=persistent)
+        else:  # no buffer: an average of infinite ones is none
+            setattr(self, name, self._made(name))
 
     def index(self, name: str, values: Array) -> None:
         """Keep integers or booleans as the tensor ``name``, which follows the module's device."""

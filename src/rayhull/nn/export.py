@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,8 @@ def to_onnx(
     dtype, device = _of_weights(module)
     given = {name: side.to(device, dtype) for name, side in _example_sides(module, sides).items()}
     features, batch = torch.zeros(2, in_features, dtype=dtype, device=device), torch.export.Dim("batch")
-    dynamic = {name: {0: batch} for name in ("features", *given)}
+    first = _first_argument(module, given)
+    dynamic = {name: {0: batch} for name in (first, *given)}
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*shares the same shape constraints")  # one batch for all
@@ -189,6 +191,18 @@ def to_onnx(
     assert program is not None
     program.save(str(path))
     return Path(path)
+
+
+def _first_argument(module: nn.Module, sides: Iterable[str]) -> str:
+    """The name that a model gives its features; its other arguments are called as the sides."""
+    names = list(inspect.signature(module.forward).parameters)
+    missing = [side for side in sides if side not in names]
+    if missing:
+        raise RayhullError(
+            f"forward takes {', '.join(names)}, and no {missing[0]!r}: name the argument that is passed on to the "
+            f"layer's {missing[0]} so."
+        )
+    return names[0]
 
 
 def _map_of(module: nn.Module) -> MapInto:

@@ -41,8 +41,9 @@ class PaperMap(MapInto):
 
     def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         directions, scales = [], []
-        for part, own in zip(self.parts, torch.split(c, [part.coefficients for part in self.parts], -1), strict=True):
-            y = part.way.direction(own.unflatten(-1, (part.count, -1)))
+        for part, own in self.parts.split(c):
+            assert isinstance(part.way, Rays)
+            y = part.way.direction(own.reshape(*own.shape[:-1], part.count, -1))
             scales.append(part.way.scale(y))
             directions.append((y * part.places.sign).flatten(-2))
         x = torch.cat(directions, -1)

@@ -1,4 +1,4 @@
-"""A block seen from a base point: the rows that meet there, the rows with slack, the unit of its coordinates. In float64."""
+"""A block seen from a base point: rows that meet there, rows with slack, the unit of its coordinates. In float64."""
 
 from __future__ import annotations
 

@@ -10,17 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.graphs import DTYPES, is_plain
+from rayhull.maps.graphs import DTYPES, in_autocast, is_plain
 from rayhull.maps.leak import LEAK, block_of_each, check_leak
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
-from rayhull.nn.blocks import Finishes, Part, event_order
+from rayhull.nn.blocks import Finishes, Part, Parts, event_order
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.frame import base_of_each
 from rayhull.nn.recognise import Choice, LayerOptions, Options, choose, warn
-from rayhull.nn.ways import Nearest, Way, value_of
+from rayhull.nn.ways import Bounds, Nearest, value_of
 from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides
+from rayhull.sets.polyhedron import need_set
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class MapInto(Constants, OfSet):
         dtype: torch.dtype | None = None,
         **options: Unpack[LayerOptions],
     ) -> None:
-        _need_set(P)
+        need_set(P)
         factory = Factory(device, dtype)
         super().__init__(factory)
         given = _checked(options)
@@ -99,7 +100,7 @@ class MapInto(Constants, OfSet):
         scale = _scale_of(given["scale"], P)
         kept = {name: given[name] for name in ("method", "steps", "nonnegative", "simplex", "max_generators")}
         chosen = Options(**kept, scale=scale, varies=self.varies is not None, factory=factory)
-        self.parts = nn.ModuleList(self._parts(P, chosen, given["base"]))
+        self.parts = Parts(self._parts(P, chosen, given["base"]))
         self.coefficients = sum(part.coefficients for part in self.parts)
         self.keeps_inside = all(part.way.keeps_inside for part in self.parts)
         places = [part.places.flat for part in self.parts]
@@ -119,7 +120,7 @@ class MapInto(Constants, OfSet):
         bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
         pairs = [(kind, Options(**{**vars(options), "base": own})) for kind, own in zip(kinds, bases, strict=True)]
         choices = [self._choose(kind.polyhedron, own) for kind, own in pairs]
-        if len(kinds) > 1 and all(isinstance(choice.way, Nearest) for choice in choices):
+        if len(kinds) + len(kinds[0].index) > 2 and all(isinstance(choice.way, Nearest | Bounds) for choice in choices):
             return [_together(P, kinds, choices, options.factory)]
         whole = len(kinds) == 1 and kinds[0].index.shape[0] == 1 and kinds[0].polyhedron is P
         assert whole or all(kind.polyhedron is not P for kind in kinds)
@@ -148,6 +149,7 @@ class MapInto(Constants, OfSet):
 
     @property
     def shrinking(self) -> bool:
+        """The switch of the shrink step."""
         return all(part.way.shrinking for part in self.parts)
 
     @shrinking.setter
@@ -196,7 +198,7 @@ class MapInto(Constants, OfSet):
         sides = NONE
         if not (b is b_eq is lower is upper is A is A_eq is base is None):
             sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
-        if torch.is_autocast_enabled(c.device.type):
+        if in_autocast(c):
             with torch.autocast(c.device.type, enabled=False):  # halves are too coarse for geometry
                 x = self._points(c, sides, origin, leak)
         else:
@@ -225,14 +227,15 @@ class MapInto(Constants, OfSet):
         if len(parts) == 1:
             x = parts[0](c, sides, leak)
         else:
-            split = torch.split(c, [part.coefficients for part in parts], -1)
-            x = torch.cat([part(own, sides, leak) for part, own in zip(parts, split, strict=True)], -1)
+            x = torch.cat([part(own, sides, leak) for part, own in parts.split(c)], -1)
         return x if self.in_order else x.index_select(-1, self.order)
 
     def follows(self, sides: Sides, base: Tensor | None) -> bool:
         """Whether the blocks' own ways take these sides: steps need a base point that meets the equalities."""
         if sides.has_rows or (self.varies is not None and base is None):
             return False
+        if self.per_sample.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in self.parts):
+            return False  # it refuses empty sets
         names = set(sides.given) - {"base"} - ({"b_eq"} if base is not None else set())
         return all(names <= part.way.follows for part in self.parts)
 
@@ -256,8 +259,7 @@ class MapInto(Constants, OfSet):
     def flat_unconstrained(self, c: Tensor) -> Tensor:
         """The same, flat. Shape: (\\*, coefficients) → (\\*, d)"""
         self._need_identity()
-        split = torch.split(c, [part.coefficients for part in self.parts], -1)
-        x = torch.cat([part.unconstrained(own) for part, own in zip(self.parts, split, strict=True)], -1)
+        x = torch.cat([part.unconstrained(own) for part, own in self.parts.split(c)], -1)
         return x if self.in_order else x.index_select(-1, self.order)
 
     def coefficients_of(self, x: Tensor) -> Tensor:
@@ -324,7 +326,8 @@ def _together(P: Polyhedron, kinds: Sequence[BlockGroup], choices: Sequence[Choi
         base[kind.index] = choice.way.exact["base"] * kind.sign[:, None]
         units[kind.index] = choice.way.exact["units"]
     each = dict.fromkeys(choice.why for choice in choices)
-    return Part(P, _whole(P), Nearest(P, base, units, factory), "; ".join(each), factory)
+    kind = Bounds if all(isinstance(choice.way, Bounds) for choice in choices) else Nearest
+    return Part(P, _whole(P), kind(P, base, units, factory), "; ".join(each), factory)
 
 
 def _whole(P: Polyhedron) -> BlockGroup:
@@ -389,18 +392,6 @@ def _scale_of(scale: Any, P: Polyhedron) -> float:
     from rayhull.sets.interior import scale_from
 
     return scale_from(data)
-
-
-def _need_set(P: object) -> None:
-    """Refuse what is not a set, with what to write instead."""
-    from rayhull.sets.polyhedron import Polyhedron
-
-    if isinstance(P, Polyhedron):
-        return
-    if isinstance(P, tuple | list) and len(P) == 2:
-        raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
-    hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
-    raise TypeError(f"expected a set, got {type(P).__name__}: give {hint}.")
 
 
 class Constrained(nn.Module):
@@ -666,6 +657,3 @@ def _refuse_swapped(in_features: object, P: object) -> None:
         raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
     if isinstance(in_features, bool) or not isinstance(in_features, int):
         raise TypeError(f"in_features must be an integer, got {in_features!r}.")
-
-
-__all__ = ["Constrained", "MapInto", "Way", "keeping_map"]

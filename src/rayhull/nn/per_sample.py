@@ -116,6 +116,7 @@ class PerSample(Constants):
             raise RayhullError(HIDDEN)
         flat, batch, own = self._spread(u, sides)
         b = self.b.expand(len(flat), -1) if own.b is None else own.b
+        assert own.A is not None
         x, found = onto_two_rows(flat, own.A, b)
         x, _ = onto_two_rows(x, own.A, b)  # what solving left
         return torch.where(found.unsqueeze(-1), x, torch.full_like(x, torch.nan)).reshape(*batch, -1)
@@ -197,7 +198,7 @@ class PerSample(Constants):
             return torch.where(held.unsqueeze(-1), out, torch.full_like(out, torch.nan))
         _refuse_nan(sides)
         if self.infeasible == "least":
-            return out
+            return torch.where(held.unsqueeze(-1), out, x)
         raise RayhullError(
             f"strict=True cannot certify samples {_listed(lost.nonzero().squeeze(-1))}: their sets are empty, or too "
             f'thin for {x.dtype}. Give base points inside them (base=), or use infeasible="nan" or strict=False.'
@@ -234,7 +235,7 @@ def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
 
 
 def _certified(into: MapInto, sides: Sides, x: Tensor) -> Tensor | None:
-    """Which samples their base point certifies: slack in every row of every block. Shape: (\\*), None where none asks"""
+    """Which samples their base point certifies: slack in every row of every block; None where no block asks."""
     found = None
     for part in into.parts:
         way, own = part.way, sides if part.sides is None else part.sides(sides)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.errors import BudgetExceededError, RayhullError
+from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
 from rayhull.nn.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
-from rayhull.nn.ways import Inverse, Nearest, Rays, Steps, Vertices, Way, Whole, two_sided
+from rayhull.nn.ways import Bounds, Inverse, Nearest, Rays, Steps, Vertices, Way, Whole, two_sided
 from rayhull.projection import project
 from rayhull.projection.plan import structure
 from rayhull.sets.rows import Array
@@ -36,6 +36,7 @@ STEPS = (5, 10, 20, 40, 80)  # that are tried
 NEAR = 0.02  # what steps may leave of the way to the nearest point, as a share of the block's own size
 POINTS, NUMBERS = (6, 24), 6000  # of a trial: the fewest and the most points, and how many numbers they hold
 SPREADS = (2.0, 8.0)  # of the points, in units: around the block, and so far out that corners are nearest
+STRETCHES, MANY = (1.0, 2.0), 300  # weights of the rows beside bounds, and coordinates up to which both are tried
 ENTRIES, COORDINATES = 1_000_000, 2000  # of a block's rows as a dense matrix, beyond which nothing is tried
 
 
@@ -82,7 +83,8 @@ class Choice(NamedTuple):
 
 def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
     frame = inside(P, options.base, options.scale)
-    return Choice(Nearest(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+    kind = Nearest if len(P.inequalities) or len(P.equality_rows) else Bounds
+    return Choice(kind(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
 
 
 def steps(P: Polyhedron, options: Options) -> Choice:
@@ -175,10 +177,11 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return Choice(way, f"{P.dim} independent rows between limits: clamped, and back by their inverse")
     if is_large(P):
         return _untried(P, options)
-    count, why = Trial.of(P, frame, units).steps()
+    count, stretch, why = Trial.of(P, frame, units).steps()
     if count is None:
         return nearest(P, options, f"the nearest point: {why}")
-    return Choice(Steps(P, frame, units, count, options.factory), f"{count} steps and a shrink: {why}")
+    way = Steps(P, frame, units, count, options.factory, stretch=stretch)
+    return Choice(way, f"{count} steps and a shrink: {why}")
 
 
 def probabilities(P: Polyhedron, options: Options) -> Choice | None:
@@ -186,8 +189,8 @@ def probabilities(P: Polyhedron, options: Options) -> Choice | None:
     E = P.equality_rows.matrix
     if P.dim > SMALL or not E.shape[0] or (P.lower_bounds != 0).any():
         return None
-    alike = [k for k in range(E.shape[0]) if len(set(E.data[E.indptr[k] : E.indptr[k + 1]].tolist())) == 1]
-    shared = np.unique(np.concatenate([E.indices[E.indptr[k] : E.indptr[k + 1]] for k in alike])) if alike else []
+    ends = list(zip(E.indptr[:-1].tolist(), E.indptr[1:].tolist(), strict=True))
+    shared = {int(j) for a, b in ends if len(set(E.data[a:b].tolist())) == 1 for j in E.indices[a:b]}
     if len(shared) < P.dim:
         return None
     try:
@@ -226,7 +229,7 @@ def _level_of_caller() -> int:
 class Trial:
     """Points around a block and far out, and their nearest points; the draws are fixed."""
 
-    way: Steps
+    ways: tuple[Steps, ...]  # one for each stretch of the rows
     free: Tensor  # (k, n)
     nearest: Tensor
 
@@ -235,31 +238,34 @@ class Trial:
         count = int(np.clip(NUMBERS // P.dim, *POINTS))
         drawn = np.random.default_rng(0).standard_normal((count, P.dim)) * units
         free = torch.as_tensor(np.concatenate([frame.base + spread * drawn for spread in SPREADS]))
-        way = Steps(P, frame, units, max(STEPS), Factory(None, torch.float64))
-        return cls(way, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape))
+        stretches = STRETCHES if P.dim <= MANY and len(P.inequalities) else STRETCHES[:1]
+        wide = Factory(None, torch.float64)
+        ways = tuple(Steps(P, frame, units, max(STEPS), wide, stretch=stretch) for stretch in stretches)
+        return cls(ways, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape))
 
     @torch.no_grad()
-    def left(self, steps: int) -> float:
+    def left(self, steps: int, way: int = 0) -> float:
         """How far from the nearest points that many steps and the shrink end, over their distance to the base point.
 
         The worse of both halves of the points, root mean squares: corners count as much as points around the block.
         """
-        self.way.steps = steps
-        away, size = self.way(self.free) - self.nearest, self.nearest - self.way.base
-        return max(
-            float((own.square().sum() / all_.square().sum().clamp_min(1e-300)).sqrt())
-            for own, all_ in zip(away.chunk(2), size.chunk(2), strict=True)
-        )
+        own = self.ways[way]
+        own.steps = steps
+        away, size = own(self.free) - self.nearest, self.nearest - own.base
+        halves = zip(away.chunk(2), size.chunk(2), strict=True)
+        return max(float((a.square().sum() / s.square().sum().clamp_min(1e-300)).sqrt()) for a, s in halves)
 
-    def steps(self) -> tuple[int | None, str]:
-        """The fewest steps that are near, and what each number of them left."""
+    def steps(self) -> tuple[int | None, float, str]:
+        """The fewest steps that are near, the stretch of the rows, and what each number of steps left."""
         tried: list[str] = []
         for count in STEPS:
-            left = self.left(count)
-            tried.append(f"{left:.1%} after {count}")
-            if left <= NEAR:
-                return count, f"what is left of the way to the nearest point is {', '.join(tried)}"
-        return None, f"steps leave {', '.join(tried)} of the way to it"
+            each = [self.left(count, way) for way in range(len(self.ways))]
+            best = int(np.argmin(each))
+            tried.append(f"{each[best]:.1%} after {count}")
+            if each[best] <= NEAR:
+                said = f"what is left of the way to the nearest point is {', '.join(tried)}"
+                return count, STRETCHES[best], said
+        return None, 1.0, f"steps leave {', '.join(tried)} of the way to it"
 
 
 METHODS: dict[str, Callable[[Polyhedron, Options], Choice]] = {
@@ -279,6 +285,3 @@ def choose(P: Polyhedron, options: Options) -> Choice:
     if not len(P.rows) and not len(P.equality_rows):
         return Choice(Whole(P.dim, options.scale, options.factory), "no row holds here")
     return METHODS[options.method](P, options)
-
-
-__all__ = ["BudgetExceededError", "Choice", "LayerOptions", "Options", "choose"]

@@ -118,8 +118,8 @@ class Parametrization(nn.Module):
 class FreeStart:
     r"""Training begins without the set and ends inside it; evaluation is inside at any time.
 
-    While ``layer.training``, what comes out is :math:`(1 - s)\, x + s\, u`, the point x of the set and the point u before
-    it was moved into the set, and s falls from ``start`` to 0 along a line in ``steps`` steps. It is for ways that keep
+    While ``layer.training``, what comes out is :math:`(1 - s)\, x + s\, u`, the point x of the set and u as it was
+    before it was moved there, and s falls from ``start`` to 0 along a line in ``steps`` steps. It is for ways that keep
     points of the set (``layer.map.keeps_inside``); the others have no such point.
 
     Args:

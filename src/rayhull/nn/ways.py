@@ -17,14 +17,16 @@ from torch import Tensor
 
 from rayhull.maps.coefficients import NonNegative, Weights, without
 from rayhull.maps.graphs import is_plain
+from rayhull.maps.leak import damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
-from rayhull.maps.steps import Factor, clamped, splitting
+from rayhull.maps.steps import ROOT, Factor, clamped, splitting
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.frame import Frame, near_one
 from rayhull.nn.scaling import Gauge, Slack
 from rayhull.projection.module import Nearest as NearestPoints
 from rayhull.projection.sides import NONE, Sides
+from rayhull.projection.solve import Leak
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -66,6 +68,15 @@ class Way(Constants):
         """Points of the block; ``sides`` may bring a base point of each sample, too."""
         raise NotImplementedError
 
+    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
+        """The same, past which a share of the gradient leaks to u, where ``keeps_inside``."""
+        x: Tensor = self(damped(u, share), sides)
+        return leaking(x, u, share, self.unit_of_leak, block)
+
+    @property
+    def unit_of_leak(self) -> Tensor | float:
+        return 1.0
+
 
 class Whole(Way):
     """No row at all: x = u."""
@@ -106,6 +117,10 @@ class Seen(Way):
     def coefficients_of(self, x: Tensor) -> Tensor:
         return (x - self.base) / self.units
 
+    @property
+    def unit_of_leak(self) -> Tensor | float:
+        return self.units
+
 
 class Nearest(Seen):
     """The nearest point of the set to x0 + s c. NaN stays NaN.
@@ -124,89 +139,112 @@ class Nearest(Seen):
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        if not sides.given and (found := self._direct(u)) is not None:
+            return found
         given = sides.without_base(self.event) if sides.given else {}
-        x = u if len(self.event) == 1 else u.reshape(*u.shape[:-1], *self.event)
-        if not given and not (is_plain(u) and self._is_near(x)):
-            x = self._in_reach(x)
-        known = None if is_plain(u) and not given else x.isfinite().flatten(x.ndim - len(self.event)).all(-1)
-        if known is not None:
-            known = known.reshape(*known.shape, *[1] * len(self.event))
-            x = torch.where(known, x, torch.zeros_like(x))
-        z: Tensor = self.nearest(x, **given)
-        z = z if known is None else torch.where(known, z, torch.full_like(z, torch.nan))
-        return z if len(self.event) == 1 else z.flatten(z.ndim - len(self.event))
+        known = (u - u == 0).all(-1, keepdim=True)
+        x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
+        z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
+        return torch.where(known, z, torch.full_like(z, torch.nan))
 
-    def _is_near(self, x: Tensor) -> bool:
-        return bool(x.detach().abs().amax() <= self.reach) if x.numel() else True
+    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
+        found = None if sides.given else self._direct(u, Leak(share, self.units, block))
+        return super().leaking(u, sides, share, block) if found is None else found
+
+    def _direct(self, u: Tensor, leak: Leak | None = None) -> Tensor | None:
+        """The kernels' points; None in graphs, and where something is left open (points far away, not finite)."""
+        if not is_plain(u) or not u.numel():
+            return None
+        found = self.nearest.projector.direct(u.reshape(-1, u.shape[-1]), leak)
+        return None if found is None else found.reshape(u.shape)
 
     def _in_reach(self, x: Tensor) -> Tensor:
         """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
 
         Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
         """
-        axes = tuple(range(x.ndim - len(self.event), x.ndim))
-        largest = x.abs().amax(axes, keepdim=True)
+        largest = x.abs().amax(-1, keepdim=True)
         return torch.where(largest > self.reach, x / largest * self.reach, x)
 
 
+class Bounds(Seen):
+    """Bounds alone: x = clamp(x0 + s c), the nearest point."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
+        super().__init__(base, units, factory)
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        return clamped(u, self.lower, self.upper)
+
+
 class Steps(Seen):
-    """A number of steps towards the nearest point (:mod:`rayhull.maps.steps`), then the shrink; no steps: bounds clamped.
+    """Steps towards the nearest point (:mod:`rayhull.maps.steps`), then the shrink; none: bounds are clamped first.
 
     Args:
         P: the block.
         frame: the block seen from its base point, at which every row that is no equality has slack.
         units: s (n,).
         steps: how many.
+        stretch: the weight of rows beside bounds in the steps.
     """
 
     follows = frozenset({"b", "lower", "upper"})
     equal: Tensor
     lower: Tensor
     upper: Tensor
+    lower_seen: Tensor
+    upper_seen: Tensor
     low: Tensor
     high: Tensor
     numbers: Tensor
     norms: Tensor
     as_stated: Tensor
     rhs: Tensor
-    spread: Tensor
 
-    def __init__(self, P: Polyhedron, frame: Frame, units: Array, steps: int, factory: Factory) -> None:
+    def __init__(
+        self, P: Polyhedron, frame: Frame, units: Array, steps: int, factory: Factory, *, stretch: float = 1.0
+    ) -> None:
         super().__init__(frame.base, units, factory)
-        self.gauge = Gauge(P, frame.loose, frame.slack, factory)
-        self.shrinks, self.has_equalities = len(frame.loose) > 0, frame.equal.shape[1] > 0
+        self.has_equalities = frame.equal.shape[1] > 0
         self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
+        self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
+        self.shrinks = bool(rows.any())
         self.constant("equal", frame.equal)
-        self.constant("lower", P.lower_bounds)
-        self.constant("upper", P.upper_bounds)
+        for name, bound in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
+            self.constant(name, bound)
+            self.constant(f"{name}_seen", bound - frame.base)
         self.steps = steps if self.shrinks else 0
         if steps:
-            self._take_rows(P, frame)
+            self._take_rows(P, frame, stretch)
 
-    def _take_rows(self, P: Polyhedron, frame: Frame) -> None:
-        """Rows of unit length along the equalities; ``spread`` takes right-hand sides of the block to their limits."""
+    def _take_rows(self, P: Polyhedron, frame: Frame, stretch: float) -> None:
+        """Rows of one length along the equalities, and their limits seen from the base point."""
         numbers = frame.loose[P.layout.is_stated(frame.loose)]
         null = scipy.linalg.null_space(frame.equal.T) if self.has_equalities else None
         rows = P.rows.matrix[numbers].toarray()
-        scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))
+        scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))  # squares must not overflow or vanish
         along = rows * scale if null is None else (rows * scale) @ null @ null.T
-        norms = np.linalg.norm(along, axis=1) / scale[:, 0]
-        self.wide = Factor(
-            *map(
-                torch.from_numpy,
-                map(np.ascontiguousarray, factor_of(along * (1 / scale) / norms[:, None], null, bounded=self.bounded)),
-            )
-        )
-        for name, values in zip(Factor._fields, self.wide, strict=True):
-            self.constant(f"{name}_", values.numpy())
+        lengths = np.linalg.norm(along, axis=1) / stretch
+        found = factor_of(along / lengths[:, None], null, bounded=self.bounded)
+        self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found))
+        for name, part in found._asdict().items():
+            self.constant(f"{name}_", part)
+        norms = lengths / scale[:, 0] / ROOT
         self.index("numbers", numbers)
         self.constant("norms", norms)
         self.constant("as_stated", rows / norms[:, None])
         self.constant("rhs", P.rows.rhs[numbers] / norms)
         limit = (P.rows.rhs[numbers] - rows @ frame.base) / norms
         below = np.full(len(numbers), -np.inf)
-        self.constant("low", np.concatenate([P.lower_bounds - frame.base, below] if self.bounded else [below]))
-        self.constant("high", np.concatenate([P.upper_bounds - frame.base, limit] if self.bounded else [limit]))
+        ends = [ROOT * (bound - frame.base) for bound in (P.lower_bounds, P.upper_bounds)]
+        self.constant("low", np.concatenate([ends[0], below] if self.bounded else [below]))
+        self.constant("high", np.concatenate([ends[1], limit] if self.bounded else [limit]))
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
@@ -228,6 +266,8 @@ class Steps(Seen):
 
     def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds seen from the base point."""
+        if not sides.given:
+            return (self.lower_seen, self.upper_seen) if isinstance(base, Tensor) else (self.lower, self.upper)
         lower = self.lower if sides.lower is None else sides.lower
         upper = self.upper if sides.upper is None else sides.upper
         return lower - base, upper - base
@@ -243,7 +283,7 @@ class Steps(Seen):
         below = torch.full_like(limit, -torch.inf)
         if not self.bounded:
             return below, limit
-        low, high = self._bounds(base, sides)
+        low, high = (ROOT * bound for bound in self._bounds(base, sides))
         batch = torch.broadcast_shapes(low.shape[:-1], high.shape[:-1], limit.shape[:-1])  # type: ignore[no-untyped-call]
         low, high, below, limit = (v.expand(*batch, -1) for v in (low, high, below, limit))
         return torch.cat([low, below], -1), torch.cat([high, limit], -1)
@@ -257,9 +297,9 @@ class Steps(Seen):
             rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
             rows = rhs - gauge.product(base)
         low, high = self._bounds(base, sides)
-        if self.bounded and (moved or sides.upper is not None) or sides.upper is not None:
+        if (self.bounded and (moved or sides.upper is not None)) or sides.upper is not None:
             upper = high
-        if self.bounded and (moved or sides.lower is not None) or sides.lower is not None:
+        if (self.bounded and (moved or sides.lower is not None)) or sides.lower is not None:
             lower = -low
         return Slack(rows, upper, lower)
 

@@ -33,6 +33,8 @@ def formula_of(projector: Projector, sides: Iterable[str] = ()) -> Formula | Non
     if projector.is_dense or projector.weights is not None:
         return None
     blocks, varied = projector.plan("cpu"), bool({"b", "lower", "upper"} & set(sides))
+    for block in blocks:
+        block.on(torch.device("cpu"))  # constants are no part of a graph: they are made now
     formulas = [_formula_of(block, varied) for block in blocks]
     if any(formula is None for formula in formulas):
         return None
@@ -62,7 +64,7 @@ def _at_its_places(block: Block, formula: OfBlock, x: Tensor, sides: Sides, out:
     places = block.on(x.device).places
     z = formula(places.read(x).to(x.dtype), c, lower, upper)
     z = z if places.scale is None else (z.reshape(-1, *places.scale.shape) * places.scale.to(x.dtype)).reshape(z.shape)
-    return out.index_copy(1, places.flat, z.reshape(len(x), -1))
+    return out.index_copy(1, places.flat, z.reshape(x.shape[0], -1))
 
 
 def _formula_of(block: Block, varied: bool) -> OfBlock | None:
@@ -73,8 +75,8 @@ def _formula_of(block: Block, varied: bool) -> OfBlock | None:
         row, equality = torch.from_numpy(form.matrix.dense_array[0]), form.m == 0
         return lambda y, c, lower, upper: clipped_shift(y, row.to(y), c[:, 0], lower, upper, equality=equality)
     if form.m == 0 and not form.bounded:
-        inverse = torch.as_tensor(form.matrix.pseudo_inverse)
-        return lambda y, c, lower, upper: y - (form.matrix.times(y.double()) - c).to(y) @ inverse.mT.to(y)
+        rows, inverse = torch.from_numpy(form.matrix.dense_array), torch.as_tensor(form.matrix.pseudo_inverse)
+        return lambda y, c, lower, upper: y - (y @ rows.mT.to(y) - c) @ inverse.mT.to(y)
     found = None if varied or form.c.any() else path_order(form)
     if found is None or not _one_box(form):
         return None

@@ -71,12 +71,15 @@ class Nearest(nn.Module):
         self._name = register(self.projector)
         blocks = () if self.projector.is_dense else self.projector.plan("cpu")
         self._rows = sum(block.count * block.form.matrix.count for block in blocks)
+        formula_of(self.projector)  # makes its constants
 
     @property
     def polyhedron(self) -> Polyhedron:
         return self.projector.polyhedron
 
     def forward(self, x: Tensor, **sides: Any) -> Tensor:
+        if x.is_meta:
+            return torch.empty_like(x)
         has_rows = "A" in sides or "A_eq" in sides or self.projector.is_dense
         if not has_rows and (torch.compiler.is_compiling() or in_transform()):
             return self._in_graph(x, sides)
@@ -111,7 +114,7 @@ class Projection(OfSet):
             each other.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
         leak: in training mode, the share of the gradient that passes to x as if the layer were not there, the less
-            across the set the further x is away from it (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
+            across the set the further x is away (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
             together get one gradient for all of them, and a network may never learn to tell them apart; a leak of 0.1
             lets it. 0: the derivative alone.
 

@@ -91,7 +91,7 @@ class Places:
 
     def _by_block(self, v: Tensor) -> Tensor:
         """(N, d) → (n, count, d); one row for all stays one."""
-        return v[None] if len(v) == 1 and self.count > 1 else v.reshape(-1, self.count, v.shape[1])
+        return v[None] if v.shape[0] == 1 and self.count > 1 else v.reshape(-1, self.count, v.shape[1])
 
 
 class Block:
@@ -128,7 +128,7 @@ class Block:
         own, form = self.on(x.device), self.form
         if sides is None:
             return Problem(form.matrix, form.m, own.c, own.lower, own.upper, None, own.places, x, out)
-        c, (lower, upper) = self.right_hand_sides(sides, len(x), own.c), self._bounds(sides, len(x), own)
+        c, (lower, upper) = self.right_hand_sides(sides, x.shape[0], own.c), self._bounds(sides, x.shape[0], own)
         return Problem(form.matrix, form.m, c, lower, upper, None, own.places, x, out, may_be_empty=True)
 
     def _bounds(self, sides: Sides, n: int, own: Constants) -> tuple[Tensor, Tensor]:
@@ -159,7 +159,7 @@ class Block:
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
         picked = value if self.count == 1 and len(rows) == value.shape[1] else value.index_select(1, rows)
-        if self.count > 1 or len(picked) != n:  # a single sample is spared what it does not need: each costs 2 µs
+        if self.count > 1 or picked.shape[0] != n:  # a single sample is spared what it does not need: each costs 2 µs
             picked = picked.expand(n, -1).reshape(n * self.count, -1)
         return picked
 

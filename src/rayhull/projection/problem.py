@@ -66,6 +66,10 @@ class Problem:
         assert self.x is not None
         return self.places.read(self.x)
 
+    def serves(self, g: Tensor) -> bool:
+        """Whether kernels can write a gradient like g: of plain samples on the CPU, in their dtype."""
+        return self.x is not None and self.x.dtype == g.dtype and g.is_cpu
+
     def shifted(self, multipliers: Tensor) -> Tensor:
         """v = y − G^T multipliers; the nearest point is v clipped to the bounds. Shape: (N, d)."""
         return self.y - self.matrix.transposed_times(multipliers) if self.matrix.count else self.y
@@ -150,6 +154,10 @@ class Solver:
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         """Nearest points, each with its residual; ``guess``: multipliers to start from, (N, M)."""
         raise NotImplementedError
+
+    def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
+        """Write the gradient by x for the gradient g by z to ``out`` (n, D); False where there is no kernel for it."""
+        return False
 
 
 # -- the certificate -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
-from rayhull.projection.solve import SIDES, Info, Nearest, Projected, info, solve
+from rayhull.projection.solve import SIDES, Info, Leak, Nearest, Projected, info, solve
 from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
 
@@ -59,17 +59,31 @@ class Projector:
         blocks = plan(self.polyhedron, self.weights, self.solver, x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
+        with torch.no_grad():
+            done = solve(blocks, flat.detach(), given, self.infeasible, guess)
         if not followed:
-            done = solve(blocks, flat, given, self.infeasible, guess)
             return done.z if flat is x else done.z.reshape(x.shape), done
-        found: list[Projected] = []
+        z: Tensor = Nearest.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
+        return z if flat is x else z.reshape(x.shape), done
 
-        def run(points: Tensor, stated: Sides) -> Projected:
-            found.append(solve(blocks, points, stated, self.infeasible, guess))
-            return found[0]
-
-        z: Tensor = Nearest.apply(run, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
-        return z if flat is x else z.reshape(x.shape), found[0]
+    def direct(self, x: Tensor, leak: Leak | None = None) -> Tensor | None:
+        """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open."""
+        done = Projected(torch.empty_like(x), plan(self.polyhedron, self.weights, self.solver))
+        with torch.no_grad():
+            for block in done.plan:
+                problem = block.problem(x.detach(), None, done.z)
+                solution = block.solver.solve(problem)
+                if not solution.solved:
+                    return None
+                if solution.z is not None:
+                    block.on(x.device).places.write(solution.z, done.z)
+                    solution.z = None
+                done.problems.append(problem)
+                done.solutions.append(solution)
+        if not (x.requires_grad and torch.is_grad_enabled()):
+            return done.z
+        z: Tensor = Nearest.apply(done, leak, x, *(None,) * SIDES)  # type: ignore[no-untyped-call]
+        return z
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""

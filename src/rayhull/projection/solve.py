@@ -9,15 +9,16 @@ met without a multiplier) the row or bound counts as absent, as in torch.clamp.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.maps.leak import along_the_set
 from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
@@ -218,28 +219,40 @@ def _names(samples: Tensor, most: int = 8) -> str:
 # -- derivatives -----------------------------------------------------------------------------------------------------
 
 
+class Leak(NamedTuple):
+    """A leak past the nearest point (:mod:`rayhull.maps.leak`): its share, the unit of coordinates, and blocks."""
+
+    share: float
+    unit: Tensor | float
+    block: Tensor | None
+
+    def beside(self, pulled: Tensor, g: Tensor, d: Tensor) -> Tensor:
+        """(1 - s) Jᵀg and the second term of the formula."""
+        return torch.lerp(pulled, along_the_set(g, d, self.unit, self.block), self.share)
+
+
 class Nearest(torch.autograd.Function):
-    """(x, b, b_eq, lower, upper) → nearest points (n, D); ``solve`` finds them."""
+    """(x, b, b_eq, lower, upper) → nearest points (n, D), which are found already."""
 
     @staticmethod
-    def forward(ctx: Any, solve: Callable[[Tensor, Sides], Projected], x: Tensor, *sides: Tensor | None) -> Tensor:
-        given = Sides(*sides)
-        done = solve(x, given if given.given else NONE)
+    def forward(ctx: Any, done: Projected, leak: Leak | None, x: Tensor, *sides: Tensor | None) -> Tensor:
         ctx.save_for_backward(
-            x, *(v for v in sides if v is not None)
+            x, done.z if leak else None, *(v for v in sides if v is not None)
         )  # autograd then sees if they are changed in place
-        ctx.pattern = Pattern.of(done)
+        ctx.pattern, ctx.leak = Pattern.of(done), leak
         ctx.shapes = [None if v is None else v.shape for v in sides]
         ctx.dtypes = [x.dtype, *(None if v is None else v.dtype for v in sides)]
         return done.z
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        _ = ctx.saved_tensors
-        wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 2]]
+        x, z, *_ = ctx.saved_tensors
+        wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 3]]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
-        pulled = apply(ctx.pattern, ctx.shapes, wanted, grads[0])
-        return None, *(v if v is None else v.to(t) for v, t in zip(pulled, ctx.dtypes, strict=True))
+        own, *rest = apply(ctx.pattern, ctx.shapes, wanted, grads[0])
+        own = own if ctx.leak is None else ctx.leak.beside(own, grads[0], (x - z).detach())
+        pulled = own, *rest
+        return None, None, *(v if v is None else v.to(t) for v, t in zip(pulled, ctx.dtypes, strict=True))
 
 
 class Pull(torch.autograd.Function):
@@ -268,7 +281,16 @@ class Pattern:
     def of(done: Projected) -> Pattern:
         return Pattern(done.plan, done.problems, [s.multipliers for s in done.solutions], bool(done.infeasible))
 
-    def __iter__(self) -> Any:
+    def left(self, grad: Tensor, out: Tensor, wanted: Sequence[int]) -> Iterator[Any]:
+        """The blocks whose gradient no kernel wrote to ``out``, as ``__iter__`` gives them."""
+        kernels = not wanted and not self.infeasible and grad.dtype in (torch.float32, torch.float64)
+        each = zip(self.plan, self.problems, self.multipliers, strict=True)
+        rest = [(b, p, m) for b, p, m in each if not (kernels and p.serves(grad) and b.solver.pull(p, m, grad, out))]
+        return iter(
+            replace(self, **dict(zip(("plan", "problems", "multipliers"), zip(*rest), strict=True))) if rest else ()
+        )
+
+    def __iter__(self) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each."""
         for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
             constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
@@ -280,7 +302,8 @@ def pull(pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -
     n = len(grad)
     out = torch.empty_like(grad)
     full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
-    for block, problem, active, at_bound, constant in pattern:
+    grad = grad if grad.is_contiguous() else grad.contiguous()
+    for block, problem, active, at_bound, constant in pattern.left(grad, out, wanted):
         own, held = block.on(grad.device), at_bound != 0
         places = own.places
         g = places.read_gradient(grad)

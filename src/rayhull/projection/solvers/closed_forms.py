@@ -109,6 +109,14 @@ class ClippedShift(Solver):
             mark_crossed(problem, solution)
         return solution
 
+    def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
+        at, x = problem.places, problem.x
+        if at is None or x is None or not self.form.compiled:
+            return False
+        bounds, equality = (problem.lower, problem.upper), problem.m == 0
+        operators.clipped_shift_backward(g, x, at.index, at.scale, multipliers, self.row, *bounds, equality, out)
+        return True
+
 
 def _shift(problem: Problem, a: Tensor, equality: bool) -> tuple[Tensor, Tensor, Tensor]:
     """z = clip(y − t a), t and the number of steps.
@@ -207,6 +215,13 @@ class Chain(Solver):
         index, scale = self._along_path(problem.places)
         at = operators.InPlace(problem.x, index, scale, problem.out)
         return Solution(None, *operators.pool_adjacent(at, self.path, problem.sides))
+
+    def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
+        assert problem.places is not None
+        assert problem.x is not None
+        at = self._along_path(problem.places)
+        operators.pool_adjacent_backward(g, problem.x, *at, multipliers, *self.path, problem.lower, problem.upper, out)
+        return True
 
     def _along_path(self, places: Places) -> tuple[Tensor, Tensor | None]:
         """The places in the order of the path; kept, for they are the same in every call."""
