@@ -1,4 +1,4 @@
-"""``constrained``: ours, ``rayhull.Constrained`` at its default: on the paper's set each tile takes a clipped shift.
+"""``constrained``: ours, ``rayhull.Constrained`` at its default: on the paper's set the nearest point of each tile.
 
 Images as features pass a BatchNorm with a large eps and slow statistics: pixels that are lit in a few images of ten
 thousand have variances near 0, which torch's eps of 1e-5 blows up a hundredfold, and statistics over the last ten

@@ -64,9 +64,8 @@ def run(settings: ShapesSettings, digits: Digits | None, run: Run, fabric: Any, 
 
 TEXT = (
     "A network cleans noisy curves of 50 points; the hard methods give curves of the stated shape for every input. "
-    "Noise of each point by itself is what an increment sees worst, so that a map through increments learns slowly "
-    "here; curves as long as these take the nearest point by default. It ties neighbours together, and what is tied "
-    "gets one gradient: a leak of a tenth of the gradient past it lets each point learn from its own error."
+    "Our layer takes the nearest point. It ties neighbours together, and what is tied gets one gradient: a leak of a "
+    "tenth of the gradient past it lets each point learn from its own error."
 )
 
 
