@@ -302,8 +302,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/layer/splitting.cpp",
-        "then[i] = gt[i] - turned + through_clamp(i, turned + turned - relaxed * gt[i]);",
-        "then[i] = gt[i] - turned + through_clamp(i, turned + turned);",
+        "gt[i] = gt[i] - turned + through_clamp(i, turned + turned - straight);",
+        "gt[i] = gt[i] - turned + through_clamp(i, turned + turned);",
         ("test_core_operators.py::test_splitting_and_its_gradient_are_those_of_the_definition",),
         "the backward pass of the splitting forgets that w is subtracted",
     ),
