@@ -363,4 +363,11 @@ MUTANTS = [
         ("test_core_operators.py::test_gradients_of_clipped_shifts_are_those_of_the_definition",),
         "gradients are scaled as points are",
     ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "rounding = ROUNDING * reach;",
+        "rounding = 0.0 * reach;",
+        ("test_core_operators.py::test_gradients_of_pooled_chains_are_those_of_the_definition",),
+        "coordinates of a pool that lie on their common bound up to rounding are held, too",
+    ),
 ]
