@@ -302,8 +302,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/layer/splitting.cpp",
-        "then[i] = gt[i] - turned + through_clamp(i, turned + turned - relaxed * gt[i]);",
-        "then[i] = gt[i] - turned + through_clamp(i, turned + turned);",
+        "gt[i] = gt[i] - turned + through_clamp(i, turned + turned - straight);",
+        "gt[i] = gt[i] - turned + through_clamp(i, turned + turned);",
         ("test_core_operators.py::test_splitting_and_its_gradient_are_those_of_the_definition",),
         "the backward pass of the splitting forgets that w is subtracted",
     ),
@@ -362,5 +362,12 @@ MUTANTS = [
         "  if (true) return",
         ("test_core_operators.py::test_gradients_of_clipped_shifts_are_those_of_the_definition",),
         "gradients are scaled as points are",
+    ),
+    Mutant(
+        "core/source/projection/chain.cpp",
+        "rounding = ROUNDING * reach;",
+        "rounding = 0.0 * reach;",
+        ("test_core_operators.py::test_gradients_of_pooled_chains_are_those_of_the_definition",),
+        "coordinates of a pool that lie on their common bound up to rounding are held, too",
     ),
 ]

@@ -279,5 +279,5 @@ def weights_named(function: str | Weights) -> Weights:
     if callable(function):
         return function
     if function not in WEIGHTS:
-        raise ValueError(f"weights must be one of {', '.join(WEIGHTS)} or a function, got {function!r}.")
+        raise ValueError(f"simplex must be one of {', '.join(WEIGHTS)} or a function, got {function!r}.")
     return WEIGHTS[function]

@@ -149,8 +149,7 @@ class Splitting(torch.autograd.Function):
             wanted = [v for v in (y, low, high) if v.requires_grad]
             found = iter(torch.autograd.grad(x, wanted, g, create_graph=True, allow_unused=True))
             return *(next(found) if v.requires_grad else None for v in (y, low, high)), None, None
-        gy, *bounds = operators.splitting_backward(
-            g.to(y.dtype), states, *ctx.factor, steps=ctx.steps, relaxation=RELAXATION
-        )
+        constants: Any = (*ctx.factor, ctx.steps, RELAXATION)
+        gy, *bounds = operators.splitting_backward(g.to(y.dtype), states, *constants)
         sides = (b.sum_to_size(v.shape).to(v.dtype) for b, v in zip(bounds, (low, high), strict=True))
         return gy, *sides, None, None

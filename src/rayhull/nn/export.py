@@ -241,8 +241,8 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
             )
         if any(isinstance(p.way, Nearest) and formula_of(p.way.nearest.projector, sides) is None for p in into.parts):
             raise RayhullError(
-                "the nearest point of this set is found by an iterative solver, which an ONNX graph cannot hold: export "
-                'a layer with method="steps", or project what comes out of the file with rayhull.project.'
+                "the nearest point of this set is found by an iterative solver, which an ONNX graph cannot hold: "
+                'export a layer with method="steps", or project what comes out of the file with rayhull.project.'
             )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")

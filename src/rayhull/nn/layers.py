@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayhull.maps.coefficients import nonnegative_named, weights_named
 from rayhull.maps.graphs import DTYPES, in_autocast, is_plain
 from rayhull.maps.leak import LEAK, block_of_each, check_leak
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
@@ -326,8 +327,8 @@ def _together(P: Polyhedron, kinds: Sequence[BlockGroup], choices: Sequence[Choi
         base[kind.index] = choice.way.exact["base"] * kind.sign[:, None]
         units[kind.index] = choice.way.exact["units"]
     each = dict.fromkeys(choice.why for choice in choices)
-    kind = Bounds if all(isinstance(choice.way, Bounds) for choice in choices) else Nearest
-    return Part(P, _whole(P), kind(P, base, units, factory), "; ".join(each), factory)
+    way = Bounds if all(isinstance(choice.way, Bounds) for choice in choices) else Nearest
+    return Part(P, _whole(P), way(P, base, units, factory), "; ".join(each), factory)
 
 
 def _whole(P: Polyhedron) -> BlockGroup:
@@ -371,6 +372,8 @@ def _checked(options: LayerOptions) -> dict[str, Any]:
     if unknown:
         raise TypeError(f"a layer has no option {unknown[0]!r}: it takes {', '.join(defaults)}.")
     given = {**defaults, **options}
+    nonnegative_named(given["nonnegative"])  # refuse what is none, used or not
+    weights_named(given["simplex"])
     steps = given["steps"]
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
         raise ValueError(f"steps must be a number of steps, 0 or more, got {steps!r}.")
@@ -386,8 +389,8 @@ def _scale_of(scale: Any, P: Polyhedron) -> float:
     data = np.asarray(scale.detach().cpu() if isinstance(scale, Tensor) else scale, np.float64)
     if data.ndim <= len(P.shape) or data.shape[data.ndim - len(P.shape) :] != P.shape:
         raise ValueError(
-            f"scale must be a number, or data of shape (n, {', '.join(map(str, P.shape))}), got shape {data.shape}. For "
-            "coordinates of very different units, state the rules on mean + std * z and let the layer predict z."
+            f"scale must be a number, or data of shape (n, {', '.join(map(str, P.shape))}), got shape {data.shape}. "
+            "For coordinates of very different units, state the rules on mean + std * z and let the layer predict z."
         )
     from rayhull.sets.interior import scale_from
 
@@ -573,9 +576,9 @@ class Constrained(nn.Module):
             size = float(c.detach().double().square().mean().sqrt())
             if not 1 / FAR_OFF <= size <= FAR_OFF:
                 warn(
-                    f"after {WATCHED} training steps coefficients have size {size:.2g}, not about 1, so that this layer "
-                    "learns slowly: the targets are of another size than the set's own unit. Give scale=targets when "
-                    "the layer is built, and base= near them."
+                    f"after {WATCHED} training steps coefficients have size {size:.2g}, not about 1, so that this "
+                    "layer learns slowly: the targets are of another size than the set's own unit. Give scale=targets "
+                    "when the layer is built, and base= near them."
                 )
 
     def _origin(self, features: Tensor) -> tuple[Tensor, ...]:

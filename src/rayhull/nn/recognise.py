@@ -173,8 +173,8 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     frame = inside(P, options.base, options.scale)
     units = units_at(P, frame, options.scale)
     if not options.varies and (rows := two_sided(P)) is not None:
-        way = Inverse(*rows, frame.base, units, options.factory)
-        return Choice(way, f"{P.dim} independent rows between limits: clamped, and back by their inverse")
+        back = Inverse(*rows, frame.base, units, options.factory)
+        return Choice(back, f"{P.dim} independent rows between limits: clamped, and back by their inverse")
     if is_large(P):
         return _untried(P, options)
     count, stretch, why = Trial.of(P, frame, units).steps()

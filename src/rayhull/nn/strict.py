@@ -266,10 +266,8 @@ class Pull(Finish):
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         if self._compiled is not None and x.dtype == dtype and is_plain(x) and operators.available():
-            flat, numbers = x.reshape(-1, x.shape[-1]), self.numbers[DTYPES.index(dtype)]
-            return operators.strict_pull(
-                flat, *self._compiled, numbers=numbers, moving=self.moving, conic=self.conic
-            ).reshape(x.shape)
+            own: Any = (*self._compiled, self.numbers[DTYPES.index(dtype)], self.moving, self.conic)
+            return operators.strict_pull(x.reshape(-1, x.shape[-1]), *own).reshape(x.shape)
         return self._pulled(self.clean(x.double()), dtype).to(dtype)
 
     def _pulled(self, x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -22,7 +22,7 @@ from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import ROOT, Factor, clamped, splitting
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.frame import Frame, near_one
+from rayhull.nn.frame import DEPENDENT, Frame, near_one
 from rayhull.nn.scaling import Gauge, Slack
 from rayhull.projection.module import Nearest as NearestPoints
 from rayhull.projection.sides import NONE, Sides
@@ -230,6 +230,8 @@ class Steps(Seen):
         rows = P.rows.matrix[numbers].toarray()
         scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))  # squares must not overflow or vanish
         along = rows * scale if null is None else (rows * scale) @ null @ null.T
+        moved = np.linalg.norm(along, axis=1) > DEPENDENT  # rows that nothing moves along the equalities have no part
+        numbers, rows, scale, along = (part[moved] for part in (numbers, rows, scale, along))
         lengths = np.linalg.norm(along, axis=1) / stretch
         found = factor_of(along / lengths[:, None], null, bounded=self.bounded)
         self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found))

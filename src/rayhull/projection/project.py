@@ -11,7 +11,7 @@ from torch import Tensor
 from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.plan import SOLVERS, Plan, plan
-from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
+from rayhull.projection.sides import NONE, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Info, Leak, Nearest, Projected, info, solve
 from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set

@@ -286,9 +286,8 @@ class Pattern:
         kernels = not wanted and not self.infeasible and grad.dtype in (torch.float32, torch.float64)
         each = zip(self.plan, self.problems, self.multipliers, strict=True)
         rest = [(b, p, m) for b, p, m in each if not (kernels and p.serves(grad) and b.solver.pull(p, m, grad, out))]
-        return iter(
-            replace(self, **dict(zip(("plan", "problems", "multipliers"), zip(*rest), strict=True))) if rest else ()
-        )
+        blocks, problems, multipliers = zip(*rest, strict=True) if rest else ((), (), ())
+        return iter(Pattern(blocks, list(problems), list(multipliers), self.infeasible))
 
     def __iter__(self) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each."""

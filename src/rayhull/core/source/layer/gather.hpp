@@ -101,24 +101,28 @@ inline void transpose(int8_t* bytes) {
   std::memcpy(bytes, v, sizeof v);
 }
 
-// Bytes (width, lanes) -> rows of `width` bytes, `stride` apart, one for each sample.
+inline void copy_bytes(const int8_t* from, int64_t count, int8_t* to) {
+  if (count == LANES) std::memcpy(to, from, LANES);
+  else std::copy(from, from + count, to);
+}
+
+// Bytes (width, lanes), room for whole squares -> rows of `width` bytes, `stride` apart, one for each sample.
 inline void scatter_bytes(const int8_t* from, int64_t width, int8_t* to, int64_t stride, int64_t count) {
   for (int64_t j = 0; j < width; j += LANES) {
-    const int64_t here = std::min(LANES, width - j);
-    int8_t square[LANES * LANES] = {};
-    std::memcpy(square, from + j * LANES, here * LANES);
+    int8_t square[LANES * LANES];
+    std::memcpy(square, from + j * LANES, sizeof square);
     transpose(square);
-    for (int64_t lane = 0; lane < count; lane++) std::memcpy(to + lane * stride + j, square + lane * LANES, here);
+    for (int64_t i = 0; i < count; i++) copy_bytes(square + i * LANES, std::min(LANES, width - j), to + i * stride + j);
   }
 }
 
+// And back.
 inline void gather_bytes(const int8_t* from, int64_t stride, int64_t count, int64_t width, int8_t* to) {
   for (int64_t j = 0; j < width; j += LANES) {
-    const int64_t here = std::min(LANES, width - j);
     int8_t square[LANES * LANES] = {};
-    for (int64_t lane = 0; lane < count; lane++) std::memcpy(square + lane * LANES, from + lane * stride + j, here);
+    for (int64_t i = 0; i < count; i++) copy_bytes(from + i * stride + j, std::min(LANES, width - j), square + i * LANES);
     transpose(square);
-    std::memcpy(to + j * LANES, square, here * LANES);
+    std::memcpy(to + j * LANES, square, sizeof square);
   }
 }
 

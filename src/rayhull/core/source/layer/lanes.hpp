@@ -118,7 +118,7 @@ inline V converted(U x) {
   else return narrowed(x);
 }
 
-// -1, 0 or 1 of each sample, as a byte each and as numbers.
+// -1, 0 or 1 of each sample, as a byte each and as numbers. GCC 12 takes the portable conversions apart, number by number.
 using Bytes = int8_t __attribute__((vector_size(8)));
 
 template <class V>
@@ -126,8 +126,12 @@ inline void store_signs(V x, int8_t* to) {
   if constexpr (std::is_floating_point_v<V>) {
     *to = int8_t(x);
   } else {
-    const Bytes bytes = __builtin_convertvector(__builtin_convertvector(converted<Singles>(x).v, EightBits), Bytes);
-    std::memcpy(to, &bytes, sizeof bytes);
+    using Whole = int8_t __attribute__((vector_size(32)));
+    const Whole whole = (Whole)__builtin_convertvector(converted<Singles>(x).v, EightBits);
+    const auto low = __builtin_shufflevector(whole, whole, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const auto high = __builtin_shufflevector(whole, whole, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+    const auto bytes = __builtin_shufflevector(low, high, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+    std::memcpy(to, &bytes, LANES);
   }
 }
 
@@ -136,9 +140,14 @@ inline V load_signs(const int8_t* from) {
   if constexpr (std::is_floating_point_v<V>) {
     return V(*from);
   } else {
+#ifdef __AVX2__
+    const EightBits signs = (EightBits)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#else
     Bytes bytes;
     std::memcpy(&bytes, from, sizeof bytes);
-    return converted<V>(Singles(__builtin_convertvector(__builtin_convertvector(bytes, EightBits), Eight)));
+    const EightBits signs = __builtin_convertvector(bytes, EightBits);
+#endif
+    return converted<V>(Singles(__builtin_convertvector(signs, Eight)));
   }
 }
 

@@ -48,8 +48,9 @@ struct Constants {
     return marked;
   }
 
-  // Where the states of a step lie.
+  // Where the states of a step lie, and the bytes that eight samples need for one, in whole squares.
   int64_t place(int64_t sample, int64_t step) const { return (sample * (p.steps + 1) + step) * p.k; }
+  int64_t room() const { return (p.k + LANES - 1) / LANES * LANES * WIDTH; }
 
  private:
   std::vector<V> along_;
@@ -63,7 +64,7 @@ class Forward : Constants<V> {
   using Base::p, Base::WIDTH;
 
   explicit Forward(const SplittingProblem& problem)
-      : Base(problem), y(p.n), x(p.n), t(p.k), s(p.k), w(p.k), ahead(p.k), low(p.k), high(p.k), signs(p.k * WIDTH) {}
+      : Base(problem), y(p.n), x(p.n), t(p.k), s(p.k), w(p.k), ahead(p.k), low(p.k), high(p.k), signs(this->room()) {}
 
   // Returns the mark of what comes out.
   template <class T>
@@ -106,7 +107,7 @@ class Forward : Constants<V> {
       store_signs(where(t[i] < low[i], zero - one, where(t[i] > high[i], one, zero)), signs.data() + i * WIDTH);
     }
     int8_t* to = states + this->place(sample, step);
-    if constexpr (WIDTH == 1) std::copy(signs.begin(), signs.end(), to);
+    if constexpr (WIDTH == 1) std::copy(signs.begin(), signs.begin() + p.k, to);
     else scatter_bytes(signs.data(), p.k, to, (p.steps + 1) * p.k, count);
   }
 
@@ -125,7 +126,7 @@ class Backward : Constants<V> {
   using Base::p, Base::WIDTH;
 
   explicit Backward(const SplittingProblem& problem)
-      : Base(problem), g(p.n), gy(p.n), gt(p.k), gs(p.k), then(p.k), glow(p.k), ghigh(p.k), signs(p.k * WIDTH) {}
+      : Base(problem), g(p.n), gy(p.n), gt(p.k), gs(p.k), then(p.k), glow(p.k), ghigh(p.k), signs(this->room()) {}
 
   template <class T>
   V run(const T* from, const int8_t* states, T* to_y, T* to_low, T* to_high, int64_t sample, int64_t count) {
@@ -162,12 +163,12 @@ class Backward : Constants<V> {
   // Through t' = t + relaxation (s + T (2 w - t) - w), where T is symmetric.
   void retreat() {
     const V relaxed = V(this->relaxation);
-    for (int64_t i = 0; i < p.k; i++) gs[i] += relaxed * gt[i];
-    this->turned(gt.data(), [=, this](int64_t i, V sum) AT_ONCE {
-      const V turned = relaxed * sum;
-      then[i] = gt[i] - turned + through_clamp(i, turned + turned - relaxed * gt[i]);
-    });
-    std::swap(gt, then);
+    this->turned(gt.data(), Base::into(then.data()));
+    for (int64_t i = 0; i < p.k; i++) {
+      const V straight = relaxed * gt[i], turned = relaxed * then[i];
+      gs[i] += straight;
+      gt[i] = gt[i] - turned + through_clamp(i, turned + turned - straight);
+    }
   }
 };
 

@@ -29,9 +29,12 @@ class Block {
  public:
   Block(int64_t size, const double* a)
       : size_(size), padded_((size + 2 * WIDTH - 1) / (2 * WIDTH) * (2 * WIDTH)), a_(padded_), low_(padded_),
-        high_(padded_), v_(padded_), z_(padded_) {
+        high_(padded_), v_(padded_), z_(padded_), inverse_(padded_), square_(padded_), range_(padded_, -INFINITE), base_(padded_) {
     std::copy(a, a + size, a_.begin());
-    for (int64_t j = 0; j < size; j++) reach_ += std::abs(a[j]);
+    for (int64_t j = 0; j < size; j++) {
+      reach_ += std::abs(a[j]);
+      if (a[j] != 0.0) inverse_[j] = 1.0 / a[j], square_[j] = inverse_[j] * inverse_[j];
+    }
   }
 
   // From v = point() to z = answer().
@@ -44,8 +47,9 @@ class Block {
     crossed_ = is_crossed(lower, upper, size_);
     least_ = 0.0, widest_ = 0.0;
     for (int64_t j = 0; j < size_; j++) {
-      least_ += least_term(j);
-      widest_ = std::max(widest_, most_term(j) - least_term(j));
+      const double least = least_term(j);
+      least_ += least, range_[j] = most_term(j) - least, base_[j] = least * square_[j];
+      widest_ = std::max(widest_, range_[j]);
     }
   }
 
@@ -79,13 +83,13 @@ class Block {
   double first_shift() const {
     const double rest = c_ - least_;  // what a coordinate may add to its least
     if (!(rest <= widest_)) return 0.0;
-    double t = 0.0;
-    for (int64_t j = 0; j < size_; j++) {
-      const double least = least_term(j), goal = rest + least;
-      const double alone = (a_[j] * v_[j] - goal) / (a_[j] * a_[j]);
-      if (rest <= most_term(j) - least && alone > t) t = alone;
+    Lanes t{};
+    for (int64_t j = 0; j < padded_; j += WIDTH) {
+      const Lanes alone = load(&v_[j]) * load(&inverse_[j]) - (load(&base_[j]) + rest * load(&square_[j]));
+      const Lanes found = where((load(&range_[j]) >= rest) & (alone > t), alone);
+      t = found > t ? found : t;
     }
-    return t;
+    return std::max(std::max(t[0], t[1]), std::max(t[2], t[3]));
   }
 
   // z = clip(v); returns a z.
@@ -216,6 +220,7 @@ class Block {
   double c_ = 0.0, reach_ = 0.0, least_ = 0.0, widest_ = 0.0;
   bool equality_ = false, crossed_ = false;
   std::vector<double> a_, low_, high_, v_, z_;
+  std::vector<double> inverse_, square_, range_, base_;  // 1 / a, 1 / a²; of a z: how wide its bounds are, the lower one / a²
 };
 
 }  // namespace
