@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
 INFEASIBLE = ("raise", "least", "nan")
+CERTIFIED = 1e-9  # more than the projection's own tolerance
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 TINY = torch.finfo(torch.float32).tiny
 HIDDEN = (
@@ -135,8 +136,13 @@ class PerSample(Constants):
             out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
             held = held | base_held
         else:
-            out = self._within(self._tightened(flat, own, rows, size), own)
+            margins = (8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])), CERTIFIED)
+            out = self._within(self._tightened(flat, own, rows, margins[0] * size), own)
             held = proven(out, rows, rhs)
+            if x.dtype == torch.float64 and not bool(held.all()):  # nearest points are certified to less than an ulp
+                again = self._within(self._tightened(flat, own, rows, margins[1] * size), own)
+                out = torch.where(held.unsqueeze(-1), out, again)
+                held = proven(out, rows, rhs)
         return self._refused(out, held, flat, own).reshape(*batch, -1)
 
     def _rows(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor, Tensor]:
@@ -164,12 +170,11 @@ class PerSample(Constants):
         share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
-    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, size: Tensor) -> Tensor:
-        """The nearest point of the set less the margins of rounding."""
+    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, margin: Tensor) -> Tensor:
+        """The nearest point of the set less a margin of each row. Shape: margin (n, M)"""
         if hides_numbers(x):
             raise RayhullError(HIDDEN)
         P, m = self.polyhedron, rows.shape[-2] - 2 * x.shape[-1]
-        margin = 8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])) * size
         b, low, high = (
             (getattr(self, name) if getattr(sides, name) is None else getattr(sides, name)).double()
             for name in ("b", "lower", "upper")

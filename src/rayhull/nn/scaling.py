@@ -159,6 +159,8 @@ class Gauge(Constants):
             parts.append((values - self.row_offset if self.offset else values).amax(-1))
         if self.bounded or (slack is not None and (slack.upper is not None or slack.lower is not None)):
             parts.append(self._of_bounds(y, slack or Slack()))
+        if not parts:
+            return torch.zeros_like(y[..., 0])
         return parts[0] if len(parts) == 1 else torch.maximum(*parts)
 
     def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:
