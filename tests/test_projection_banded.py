@@ -223,8 +223,10 @@ def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
     known = rh.project(P, x)
     solver, release, said = plan(P)[0].solver, threading.Event(), []
     solve = solver.solve
-    monkeypatch.setattr("rayhull.progress.PATIENCE", 0.01)
-    monkeypatch.setattr("rayhull.progress.draw", lambda *line: (said.append(line), signal.raise_signal(signal.SIGINT)))
+    monkeypatch.setattr("rayhull.exact.progress.PATIENCE", 0.01)
+    monkeypatch.setattr(
+        "rayhull.exact.progress.draw", lambda *line: (said.append(line), signal.raise_signal(signal.SIGINT))
+    )
     monkeypatch.setattr(solver, "solve", lambda *given: (release.wait(60), solve(*given))[1])
     with pytest.raises(KeyboardInterrupt):
         rh.project(P, x)

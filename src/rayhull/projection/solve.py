@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.progress import patiently
+from rayhull.exact.progress import patiently
 from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
