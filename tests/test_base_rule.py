@@ -138,7 +138,7 @@ def test_the_promised_slack_counts_the_rounding_of_its_own_sums():
 
 
 def test_the_rule_of_a_flow_of_fifty_nodes_takes_sparse_programs_and_says_what_it_does(capsys, monkeypatch):
-    monkeypatch.setattr("rayhull.progress.PATIENCE", 0.01)
+    monkeypatch.setattr("rayhull.exact.progress.PATIENCE", 0.01)
     rng = np.random.default_rng(0)
     start, edges = rng.integers(0, 50, 120), np.arange(120)
     E = np.zeros((50, 120), int)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,7 @@ import rayhull as rh
 from rayhull.errors import RayhullError
 from rayhull.nn.orders import is_curve
 from rayhull.projection.plan import plan
-from rayhull.projection.solvers.banded import Banded, banded_order
+from rayhull.projection.solvers.banded import Banded, banded_order, spanning_rows
 from tests.compiled import needs_core
 
 pytestmark = needs_core
@@ -182,3 +185,52 @@ def test_a_long_curve_that_auto_projects_names_rays_for_onnx(tmp_path):
     with pytest.raises(RayhullError, match='method="rays"'):
         to_onnx(rh.Constrained(4, rh.convex(40)), 4, tmp_path / "curve.onnx")
     assert to_onnx(rh.Constrained(4, rh.convex(40), method="rays").fold(), 4, tmp_path / "curve.onnx").exists()
+
+
+CURVES = {
+    "increasing and concave": rh.monotone(40) & rh.concave(40),
+    "increasing and convex": rh.monotone(40) & rh.convex(40),
+    "decreasing by steps, and convex": rh.monotone(40, increasing=False, step=0.1) & rh.convex(40),
+}
+
+
+@pytest.mark.parametrize("P", CURVES.values(), ids=CURVES)
+def test_rows_that_follow_from_the_others_are_left_out(P):
+    x = torch.randn(6, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cumsum(1)
+    z, info = rh.project(P, x, return_info=True)
+    assert info.solvers == ("banded",)
+    assert not info.fallback.any()
+    assert P.contains(z).all()
+    assert info.multipliers.shape == (6, len(P.inequalities))
+    torch.testing.assert_close(z, rh.project(P, x, solver="active set"), atol=1e-11, rtol=0)
+    b = torch.rand(6, len(P.inequalities), dtype=torch.float64)  # sides of the sample may need every row
+    torch.testing.assert_close(rh.project(P, x, b=b), rh.project(P, x, b=b, solver="active set"), atol=1e-11, rtol=0)
+
+
+def test_rows_are_left_out_only_if_they_follow_from_the_others():
+    for P in (
+        rh.lipschitz(20, 0.1) & rh.convex(20),
+        rh.monotone(20) & rh.Polyhedron(rh.convex(20).A, np.full(18, 0.1)),
+    ):
+        form = plan(P)[0].form
+        assert not Banded.fits(form)
+        assert spanning_rows(form.matrix.rows, form.c) is None
+
+
+def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
+    P = rh.lipschitz(200, 0.1) & rh.convex(200)
+    x = torch.randn(2, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    known = rh.project(P, x)
+    solver, release, said = plan(P)[0].solver, threading.Event(), []
+    solve = solver.solve
+    monkeypatch.setattr("rayhull.exact.progress.PATIENCE", 0.01)
+    monkeypatch.setattr(
+        "rayhull.exact.progress.draw", lambda *line: (said.append(line), signal.raise_signal(signal.SIGINT))
+    )
+    monkeypatch.setattr(solver, "solve", lambda *given: (release.wait(60), solve(*given))[1])
+    with pytest.raises(KeyboardInterrupt):
+        rh.project(P, x)
+    assert "nearest points (active set) of 2 samples with 596 rows" in said[0][0]
+    release.set()
+    monkeypatch.undo()
+    assert torch.equal(rh.project(P, x), known)

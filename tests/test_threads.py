@@ -11,8 +11,8 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import rayhull as rh
-from rayhull import progress
-from rayhull.threads import one_blas_thread
+from rayhull.exact import progress
+from rayhull.exact.threads import one_blas_thread
 
 
 def blas_threads():

@@ -304,14 +304,14 @@ MUTANTS = [
         "a linear program of a rule that ran out of time counts as solved",
     ),
     Mutant(
-        "threads.py",
+        "exact/threads.py",
         "            if not _inside:",
         "            if True:",
         ("test_threads.py::test_two_calls_that_overlap_leave_the_threads_as_they_were",),
         "the first of two calls gives the threads back while the other runs",
     ),
     Mutant(
-        "progress.py",
+        "exact/progress.py",
         "    if threading.current_thread() is not threading.main_thread():  # no signal comes here",
         "    if True:",
         ("test_threads.py::test_what_takes_long_says_so_and_what_does_not_is_silent",),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rayhull.errors import BudgetExceededError
-from rayhull.progress import draw
+from rayhull.exact.progress import draw
 
 ALTERNATIVES = 'Raise the limit, or use method="nearest" or method="steps", which need no generators.'
 PERIOD = 0.1  # seconds between two reports

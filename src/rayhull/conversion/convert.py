@@ -17,9 +17,9 @@ from rayhull.conversion.generators import ExactGenerators, Generators, hull, pol
 from rayhull.conversion.verification import prove_complete
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.numbers import sort_rows
+from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.rows import Array
-from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayhull.exact.threads import one_blas_thread
 from rayhull.maps.coefficients import nonnegative_named, weights_named
 from rayhull.maps.graphs import DTYPES, in_autocast, is_plain
 from rayhull.maps.leak import LEAK, block_of_each, check_leak
@@ -85,6 +86,7 @@ class MapInto(Constants, OfSet):
     block: Tensor
     finishes: Finishes | None
 
+    @one_blas_thread()
     def __init__(
         self,
         P: Polyhedron,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.core import operators
+from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
@@ -18,7 +19,6 @@ from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, Clippe
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
-from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

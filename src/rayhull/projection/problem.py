@@ -142,6 +142,7 @@ class Solver:
     """Nearest points for one kind of block. A new solver is a class with these two methods and a line in ``plan``."""
 
     name: ClassVar[str] = ""
+    may_be_long: ClassVar[bool] = False  # seconds for a sample with many rows
 
     def __init__(self, form: StandardForm) -> None:
         self.form = form

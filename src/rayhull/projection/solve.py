@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
+from rayhull.exact.progress import patiently
 from rayhull.maps.leak import along_the_set
 from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rayhull.projection.sample_rows import DenseProblem
 
 LARGE = 1_000_000  # numbers
+LONG = 1_000_000  # numbers in the rows of all samples, or of ten alike, from which a search gets a thread of its own
 Gradients = tuple[Tensor | None, ...]
 SIDES = 4  # b, b_eq, lower, upper; rows of the sample have a derivative of their own
 
@@ -54,7 +56,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
     done, given = Projected(_empty_like(points), plan), None if sides is NONE else sides
     for k, block in enumerate(plan):
         problem = block.problem(points, given, done.z)
-        solution = block.solver.solve(problem, None if guess is None else guess[k])
+        solution = _patiently(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
             answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
         if solution.z is not None:
@@ -66,6 +68,25 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
     if points is not x:
         done.z = done.z.to(x.dtype)
     return done
+
+
+def _patiently(solver: Solver, problem: Problem, guess: Tensor | None = None) -> Solution:
+    """What the solver finds; a search that may be long says so after two seconds, and hears Ctrl-C."""
+    if not (solver.may_be_long and _is_large(problem)):
+        return solver.solve(problem, guess)
+    inference = torch.is_inference_mode_enabled()
+
+    def run() -> Solution:
+        with torch.inference_mode(inference), torch.no_grad():  # a thread of its own has modes of its own
+            return solver.solve(problem, guess)
+
+    what = f"nearest points ({solver.name}) of {problem.size} samples with {problem.matrix.count} rows"
+    return patiently(run, f"{what}; rows that follow from others are best left out, Ctrl-C stops")
+
+
+def _is_large(problem: Problem) -> bool:
+    size = problem.matrix.count * problem.lower.shape[-1]
+    return max(problem.size, 10) * size >= LONG and problem.lower.device.type == "cpu"
 
 
 def answered(
@@ -108,7 +129,7 @@ def answered(
 def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> Tensor:
     """One more solver for the samples that are left; returns those that it answered."""
     some = problem.take(left)
-    again = solver.solve(some)
+    again = _patiently(solver, some)
     again.read_from(some)
     again.status[(again.status == SOLVED) & ~(again.residual <= TOLERANCE)] = UNSOLVED
     again.status[unproven_empty(some, again)] = UNSOLVED

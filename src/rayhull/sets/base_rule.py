@@ -27,12 +27,12 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.progress import patiently
+from rayhull.exact.progress import patiently
+from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.interior import base_point
 from rayhull.sets.linear_programs import solve
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
-from rayhull.threads import one_blas_thread
 
 SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken

@@ -23,10 +23,10 @@ from scipy.sparse.linalg import lsqr
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
+from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.barrier import LARGE, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
 from rayhull.sets.rows import Label, Names, Rows, compressed
-from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

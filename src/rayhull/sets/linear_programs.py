@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, reduction
 from rayhull.exact.numbers import Array, others
+from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.rows import Label, Rows
-from rayhull.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron

@@ -46,6 +46,7 @@ class ActiveSet(Solver):
     """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
 
     name = "active set"
+    may_be_long = True
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
@@ -83,6 +84,7 @@ class SampleActiveSet(Solver):
     """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
 
     name = "active set"
+    may_be_long = True
 
     def __init__(self, form: StandardForm | None = None) -> None:
         """Nothing of the form is needed: all that counts is in the problem."""
@@ -143,6 +145,7 @@ class DualNewton(Solver):
     """Accelerated gradient steps on the dual, then Newton steps on its active rows, all samples at once."""
 
     name = "dual Newton"
+    may_be_long = True
 
     def __init__(self, form: StandardForm | None = None) -> None:
         """Nothing of the form is needed: all that counts is in the problem."""

@@ -28,6 +28,7 @@ class LeastDistance(Solver):
     """One by one on the host; a sample without any point gets the status EMPTY."""
 
     name = "least distance"
+    may_be_long = True
 
     def __init__(self, form: StandardForm | None = None) -> None:
         """Nothing of the form is needed: all that counts is in the problem."""
