@@ -2,7 +2,7 @@ r"""A fixed number of steps towards the nearest point, with a factor that is wor
 
 The nearest point of {x : E x = 0, low <= G x <= high} to y minimises ½|x - y|². G stacks the coordinates themselves,
 where they have bounds, on the inequalities' rows, all times the root of the penalty. Splitting on s = G x (ADMM, with
-over-relaxation α) has one vector t for the copy of s and its multipliers together, from t = ½ G y on:
+over-relaxation α) has one vector t for the copy of s and its multipliers together, from t = G y on, where points inside stay:
 
 .. math:: w = \mathrm{clamp}(t), \qquad t \leftarrow t + α\,(F y + T\,(2 w - t) - w), \qquad x = K y + C\,(2 w - t)
 
@@ -26,14 +26,14 @@ from rayhull.maps.graphs import is_plain
 from rayhull.sets.rows import Array
 
 # Chosen on ten sets (dense rows, flows, storage, ramps, Birkhoff, cones): fewest steps to 2 % of the way.
-RELAXATION, PENALTY, START = 1.8, 2.0, 0.5
+RELAXATION, PENALTY = 1.8, 2.0
 ROOT = math.sqrt(PENALTY)  # limits of G x are those of the rows and bounds times this
 
 
 class Factor(NamedTuple):
     """The constants of the steps, as arrays or tensors.
 
-    Shape: rows ½ G, first F (k, n); turn T (k, k), or B (k, r) with T = B Bᵀ where that is less; last C (n, k);
+    Shape: rows G, first F (k, n); turn T (k, k), or B (k, r) with T = B Bᵀ where that is less; last C (n, k);
         onto K (n, n)
     """
 
@@ -67,7 +67,7 @@ def factor(rows: Array, null: Array | None, *, bounded: bool) -> Factor:
     half = scipy.linalg.solve_triangular(np.linalg.cholesky(inside), basis.T, lower=True).T  # K = half halfᵀ
     onto, thin = half @ half.T, stacked @ half
     turn = thin if thin.shape[0] > 2 * thin.shape[1] else thin @ thin.T
-    return Factor(START * stacked, stacked @ onto, turn, onto @ stacked.T, onto)
+    return Factor(stacked, stacked @ onto, turn, onto @ stacked.T, onto)
 
 
 def splitting(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
 
 Model = TypeVar("Model", bound=nn.Module)
-WATCHED, FAR_OFF = 100, 10.0  # training steps after which coefficients are looked at; how far from 1 they may be
+WATCHED, FAR_OFF = 100, 10.0  # training steps after which points are looked at; how far from one unit they may be
 
 
 class MapInto(Constants, OfSet):
@@ -551,16 +551,14 @@ class Constrained(nn.Module):
         """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
         into: Any = self._modules["map"]
         c = self._coefficients(features)
-        leak = 0.0
-        if self.training:
-            leak = self.leak
-            self._watch(c)
         origin = self._origin(features) if into.strict else ()  # finite features may overflow in the Linear
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
-        x: Tensor = into(c, **sides, origin=origin, leak=leak)
-        if self.training and self.unconstrained_share:  # see rayhull.FreeStart
-            return torch.lerp(x, into.unconstrained(c), self.unconstrained_share)
-        return x
+        x: Tensor = into(c, **sides, origin=origin, leak=self.leak if self.training else 0.0)
+        if not self.training:
+            return x
+        if self._steps_seen < WATCHED:
+            self._watch(x)
+        return torch.lerp(x, into.unconstrained(c), self.unconstrained_share) if self.unconstrained_share else x
 
     def _coefficients(self, features: Tensor) -> Tensor:
         if features.shape[-1] != self.in_features:
@@ -569,18 +567,18 @@ class Constrained(nn.Module):
         coefficients: Tensor = linear(features if self.batch_norm is None else self._normalised(features))
         return coefficients
 
-    def _watch(self, c: Tensor) -> None:
-        """Tell the user, once, of coefficients that training drives far from 1: the unit is not that of the targets."""
-        if self._steps_seen > WATCHED or torch.compiler.is_compiling() or not self.map.keeps_inside:
+    def _watch(self, x: Tensor) -> None:
+        """Tell the user, once, of points that training drives far from the set's own unit: it is not the targets'."""
+        if torch.compiler.is_compiling() or not self.map.keeps_inside:
             return
         self._steps_seen += 1
-        if self._steps_seen == WATCHED and c.numel():
-            size = float(c.detach().double().square().mean().sqrt())
+        if self._steps_seen == WATCHED and x.numel():
+            size = float(self.map.coefficients_of(x.detach()).double().square().mean().sqrt())
             if not 1 / FAR_OFF <= size <= FAR_OFF:
                 warn(
-                    f"after {WATCHED} training steps coefficients have size {size:.2g}, not about 1, so that this "
-                    "layer learns slowly: the targets are of another size than the set's own unit. Give scale=targets "
-                    "when the layer is built, and base= near them."
+                    f"after {WATCHED} training steps points are {size:.2g} units of the set away from its base point, "
+                    "so that this layer learns slowly: the targets are of another size. Give scale=targets when the "
+                    "layer is built, and base= near them."
                 )
 
     def _origin(self, features: Tensor) -> tuple[Tensor, ...]:
