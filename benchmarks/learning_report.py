@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,12 +109,9 @@ def costs(results: Mapping[str, Mapping[str, Row]], timed: Mapping[str, Mapping[
 
 
 def _way(described: str) -> str:
-    """The methods in a description: the words before the brackets."""
-    lines = described.splitlines()[1:]
-    following = [line.split(": ", 1)[1].split(", from")[0] for line in lines if " of the sample: " in line]
-    if following:
-        return following[0]
-    return ", ".join(dict.fromkeys(line.split(": ", 1)[1].split(" (")[0] for line in lines if ": " in line))
+    """The way of each kind of block in a description, without the reason."""
+    ways = re.findall(r"^  (?:one block|\d+ blocks) of \d+: ([^:,]*)", described, re.MULTILINE)
+    return ", ".join(dict.fromkeys(ways))
 
 
 def plot(results: Mapping[str, Mapping[str, Row]]) -> None:

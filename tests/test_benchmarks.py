@@ -77,7 +77,7 @@ def test_what_misses_a_goal_of_learning_is_bold() -> None:
     from benchmarks.learning_report import figure, verdicts
 
     def row(loss: float) -> dict[str, object]:
-        way = "set\n  one block of 2: shrink (asked for)"
+        way = "set\n  one block of 2: shrink, as asked"
         runs = [{"rate": rate, "seed": seed} for rate in RATES for seed in SEEDS]
         return {"loss": loss, "spread": 0.0, "optimum": None, "way": way, "runs": runs}
 
@@ -87,6 +87,10 @@ def test_what_misses_a_goal_of_learning_is_bold() -> None:
     assert cells[-3:-1] == ["**1.20**", "1.20"]  # within 25 % of projecting afterwards, not within 10 % of RAYEN
     three = row(1.0) | {"runs": [run for run in row(1.0)["runs"] if run["seed"] < 4]}
     assert [figure(row(1.0)), figure(three)] == ["1 ± 0", "1 ± 0³"]
+    before = {"auto, before" if name == "auto" else name: found for name, found in rows.items()}
+    heads = [cell.strip() for cell in verdicts({"one": before}).splitlines()[0].split("|")]
+    assert "auto, before" in heads  # and no column of what is yet to be measured
+    assert not {"auto", "auto takes", "auto / best other"} & set(heads)
 
 
 def _fine(own: float, arrays: float) -> dict[str, object]:
