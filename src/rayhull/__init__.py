@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import UnverifiedError as UnverifiedError
     from rayhull.nn.extras import paper_layer as paper_layer
     from rayhull.nn.layers import Constrained as Constrained
-    from rayhull.nn.layers import MapInto as MapInto
+    from rayhull.nn.map_into import MapInto as MapInto
     from rayhull.nn.training import FreeStart as FreeStart
     from rayhull.nn.training import Parametrization as Parametrization
     from rayhull.nn.training import constrain as constrain
@@ -73,7 +73,8 @@ _HOME = {
     "conversion.generators": "Generators",
     "errors": "BudgetExceededError EmptySetError FileFormatError MissingExtraError RayhullError UnverifiedError",
     "nn.extras": "paper_layer",
-    "nn.layers": "Constrained MapInto",
+    "nn.layers": "Constrained",
+    "nn.map_into": "MapInto",
     "nn.training": "FreeStart Parametrization constrain",
     "projection.module": "ProjectedInEval Projection",
     "projection.project": "project",

@@ -2,7 +2,8 @@ r"""A fixed number of steps towards the nearest point, with a factor that is wor
 
 The nearest point of {x : E x = 0, low <= G x <= high} to y minimises ½|x - y|². G stacks the coordinates themselves,
 where they have bounds, on the inequalities' rows, all times the root of the penalty. Splitting on s = G x (ADMM, with
-over-relaxation α) has one vector t for the copy of s and its multipliers together, from t = G y on, where points inside stay:
+over-relaxation α) has one vector t for the copy of s and its multipliers together. It starts at t = G y, so that points
+of the set stay where they are:
 
 .. math:: w = \mathrm{clamp}(t), \qquad t \leftarrow t + α\,(F y + T\,(2 w - t) - w), \qquad x = K y + C\,(2 w - t)
 

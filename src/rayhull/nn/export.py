@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
-from rayhull.nn.layers import MapInto
+from rayhull.nn.map_into import MapInto
 from rayhull.nn.ways import Nearest, Seen
 from rayhull.projection.formulas import formula_of
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from rayhull.errors import RayhullError
 from rayhull.nn.frame import at_apex, cone_at, unit_rays, unit_rows
-from rayhull.nn.layers import Constrained, MapInto
+from rayhull.nn.layers import Constrained
+from rayhull.nn.map_into import MapInto
 from rayhull.nn.recognise import Choice, Options
 from rayhull.nn.ways import Rays
 from rayhull.projection.sides import NONE, Sides

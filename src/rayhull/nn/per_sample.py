@@ -28,7 +28,7 @@ from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
 if TYPE_CHECKING:
-    from rayhull.nn.layers import MapInto
+    from rayhull.nn.map_into import MapInto
     from rayhull.sets.polyhedron import Polyhedron
 
 Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call

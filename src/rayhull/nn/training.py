@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import torch
 from torch import Tensor, nn
 
-from rayhull.nn.layers import Constrained, keeping_map
+from rayhull.nn.layers import Constrained
+from rayhull.nn.map_into import keeping_map
 from rayhull.nn.recognise import LayerOptions
 
 if TYPE_CHECKING:
