@@ -55,9 +55,74 @@ def test_layers_are_drawn():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     P = rh.parse("x + y <= 1; -x + 2*y <= 1; x >= -1; y >= -1; x <= 3/4")
-    for method in ("shrink", "vertices", "projection"):
+    for method in ("shrink", "vertices", "nearest"):
         ax = rh.Constrained(3, P, method=method).plot()
         assert ax.get_xlabel() == "x"
         assert len(ax.lines) + len(ax.collections) > 2
     assert rh.MapInto(rh.monotone(4), strict=True).plot((0, 3)).get_ylabel() == "x[3]"
     matplotlib.pyplot.close("all")
+
+
+def test_a_pointwise_convolution_becomes_a_head_at_every_pixel():
+    model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 4, 1, bias=False), nn.Conv2d(4, 4, 3))
+    before, h = model[2], torch.randn(2, 6, 5, 7)
+    P = rh.simplex(4)
+    rh.constrain(model, "2", P, strict=True, method="nearest")
+    x, said = model[2](h), before(h)
+    assert x.shape == said.shape == (2, 4, 5, 7)
+    pixels = x.movedim(1, -1)
+    torch.testing.assert_close(pixels, rh.project(P, said.movedim(1, -1)), rtol=1e-5, atol=1e-5)
+    assert rh.nonnegative(4).contains_exactly(pixels).all()
+    with pytest.raises(ValueError, match="no Linear called '3': it has 2.head.linear"):  # 3 x 3 is no Linear
+        rh.constrain(model, "3", P)
+    with pytest.raises(ValueError, match="4 outputs but the set has 3 coordinates"):
+        rh.constrain(nn.Sequential(nn.Conv2d(6, 4, 1)), "0", rh.simplex(3))
+
+
+def test_a_head_takes_the_options_of_layers():
+    model = nn.Sequential(nn.Linear(3, 4))
+    P = rh.Polyhedron([[1, 2, 3, 4], [4, 3, 2, 1]], 1, lower=-1)
+    rh.constrain(model, "0", P, steps=40, strict=True, base=-torch.ones(4).mul(0.5).numpy())
+    assert "40 steps and a shrink, as asked" in model[0].describe()
+    assert P.contains_exactly(model(10 * torch.randn(64, 3))).all()
+    with pytest.raises(TypeError, match="no option 'stricter'"):
+        rh.constrain(nn.Sequential(nn.Linear(3, 4)), "0", P, stricter=True)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_layer_needs_no_bias(strict):
+    P = rh.monotone(5) & rh.box(0, 1)
+    layer, h = rh.Constrained(3, P, bias=False, strict=strict, batch_norm=True), torch.randn(16, 3)
+    assert set(dict(layer.named_parameters())) == {"linear.weight", "batch_norm.weight", "batch_norm.bias"}
+    layer(h).sum().backward()
+    layer.eval()
+    assert P.contains(layer(h)).all()
+    torch.testing.assert_close(layer.fold()(h), layer(h))
+    again = rh.Constrained(3, P, bias=False, strict=strict, batch_norm=True).eval()
+    again.load_state_dict(layer.state_dict())
+    assert torch.equal(again(h), layer(h))
+
+
+def test_what_loads_where():
+    """A checkpoint holds the weights, the geometry that they are relative to, and the mark of the set."""
+    P, h = rh.monotone(5) & rh.box(0, 1), torch.randn(8, 3)
+    layer = rh.Constrained(3, P)
+    state = layer.state_dict()
+    assert set(state) == {"linear.weight", "linear.bias", "map._extra_state", "map.parts.0.way.base",
+                          "map.parts.0.way.units"}  # fmt: skip
+    for options in ({"strict": True}, {"leak": 0.0}, {"smooth": True}, {"infeasible": "nan"}):  # switches: same weights
+        other = rh.Constrained(3, P, **options)
+        other.load_state_dict(state)
+        torch.testing.assert_close(other(h), layer(h), rtol=1e-5, atol=1e-5)
+    same = rh.Constrained(3, rh.Polyhedron(P.A, P.b, lower=0, upper=1))  # the same rows, stated again
+    same.load_state_dict(state)
+    weights = {name: value for name, value in state.items() if name.startswith("linear")}
+    bare = rh.Constrained(3, P)
+    assert bare.load_state_dict(weights, strict=False).unexpected_keys == []  # the geometry comes from the set
+    assert torch.equal(bare(h), layer(h))
+    with pytest.raises(RuntimeError, match="another set"):
+        rh.Constrained(3, rh.monotone(5) & rh.box(0, 2)).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="base is not what this version of rayhull derives"):
+        rh.Constrained(3, P, base=P.interior_point() * 0.9).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="size mismatch|Missing key"):
+        rh.Constrained(3, P, method="vertices").load_state_dict(state)

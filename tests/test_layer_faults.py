@@ -15,8 +15,10 @@ import rayhull as rh
 POLYTOPE = rh.Polyhedron(np.random.default_rng(0).standard_normal((12, 6)), 1.0)
 WAYS = {
     "shrink": (lambda: rh.simplex((2, 3)), "shrink"),
-    "rays and shrink": (lambda: rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), "auto"),
-    "lines and rays": (lambda: rh.ordered(None, (3, 3)), "auto"),
+    "rays and shrink": (lambda: rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), "rays"),
+    "nearest, many blocks": (lambda: rh.checkerboard((4, 4), (2, 2)) & rh.box(-1, 1), "auto"),
+    "nearest": (lambda: rh.ordered(None, (3, 3)), "auto"),
+    "steps": (lambda: POLYTOPE, "steps"),
     "vertices": (lambda: rh.monotone(4) & rh.box(0, 1), "vertices"),
     "several kinds": (lambda: rh.product(rh.simplex(3), rh.box(-1, 1, 2), rh.monotone(4)), "auto"),
 }
@@ -41,8 +43,8 @@ def test_a_checkpoint_in_a_shorter_dtype_leaves_the_geometry_alone(strict: bool)
 def test_a_checkpoint_with_another_base_point_is_refused_by_name() -> None:
     layer = rh.Constrained(4, POLYTOPE)
     state = layer.state_dict()
-    state["map.parts.0.base_point.point"] += 0.01
-    with pytest.raises(RuntimeError, match=r"base_point\.point is not what this version of rayhull derives"):
+    state["map.parts.0.way.base"] += 0.01
+    with pytest.raises(RuntimeError, match=r"parts\.0\.way\.base is not what this version of rayhull derives"):
         layer.load_state_dict(state)
 
 
@@ -107,8 +109,9 @@ def test_bounds_that_were_never_stated_are_added_by_the_call() -> None:
     assert float(x.min()) == -1.0
     free = rh.Constrained(2, rh.Polyhedron(shape=3))(10 * torch.randn(100, 2), upper=torch.full((3,), 0.5))
     assert bool((free <= 0.5).all())
-    with pytest.raises(ValueError, match="use method='shrink'"):
-        rh.Constrained(2, rh.box(0, 1, 3), method="vertices")(torch.randn(4, 2), upper=torch.ones(3) / 2)
+    layer = rh.Constrained(2, rh.simplex(3), method="vertices")
+    x = layer(10 * torch.randn(100, 2), upper=torch.full((3,), 0.5))
+    assert bool((rh.simplex(3) & rh.box(0, 0.5)).contains(x).all())
 
 
 def test_the_nearest_point_of_nan_is_nan_and_other_samples_are_left_alone() -> None:
@@ -194,8 +197,9 @@ def test_arguments_in_the_wrong_place_are_told_where_they_belong() -> None:
         rh.Constrained(3, np.eye(2))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="got ndarray"):
         rh.MapInto(np.eye(2))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'metod'"):
-        rh.Constrained(3, P, metod="rays")  # type: ignore[call-arg]
+    for make in (rh.Constrained, rh.Constrained.from_linear):
+        with pytest.raises(TypeError, match="no option 'metod': it takes method, steps, base, scale"):
+            make(3 if make is rh.Constrained else torch.nn.Linear(3, 2), P, metod="rays")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="in_features must be an integer, got 2.5"):
         rh.Constrained(2.5, P)  # type: ignore[arg-type]
 

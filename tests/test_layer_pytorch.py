@@ -16,12 +16,21 @@ from rayhull.nn.export import to_onnx
 
 P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
 SETS = {
-    "rays and shrink": lambda: P,
-    "shrink": lambda: rh.simplex((2, 3)),
-    "lines and rays": lambda: rh.ordered(None, (3, 3)),
+    "one row and bounds": lambda: P,
+    "vertices": lambda: rh.simplex((2, 3)),
+    "steps": lambda: rh.Polyhedron([[1, 2, 0], [0, -1, 1], [-1, 0, -1], [2, 1, 1]], 1, lower=-2, upper=2),
     "several kinds": lambda: rh.product(rh.simplex(3), rh.box(-1, 1, 2), rh.monotone(4)),
+    "independent rows": lambda: rh.Polyhedron([[2, 1], [-2, -1], [1, 3], [-1, -3]], [1, 1, 1, 2]),
     "sparse rows": lambda: rh.ordered(None, (6, 6)) & rh.box(0, 1),
 }
+
+
+def inequalities(Q: rh.Polyhedron) -> rh.Polyhedron:
+    """What strict holds exactly: the set without its equalities."""
+    rows = (Q.A, Q.b) if len(Q.inequalities) else (None, None)
+    return rh.Polyhedron(*rows, lower=Q.lower, upper=Q.upper, shape=Q.shape)
+
+
 OPTIONS = {"plain": {}, "strict": {"strict": True}}
 
 
@@ -100,18 +109,23 @@ def test_compile_makes_code_that_stays_inside() -> None:
     assert bool(layer.polyhedron.contains_exactly(x).all())
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_onnx_runs_with_any_batch_and_stays_inside(option: str, tmp_path: Path) -> None:
+IN_FILES = {"one row and bounds": "plain", "several kinds": "strict", "steps": "strict", "independent rows": "strict"}
+
+
+@pytest.mark.parametrize("kind", IN_FILES)
+def test_onnx_runs_with_any_batch_and_stays_inside(kind: str, tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    layer = rh.Constrained(4, P, batch_norm=True, **OPTIONS[option]).eval()
+    P, strict = SETS[kind](), IN_FILES[kind] == "strict"
+    layer = rh.Constrained(4, P, batch_norm=True, strict=strict).eval()
     path = to_onnx(layer.fold(), 4, tmp_path / "layer.onnx")
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for batch in (1, 17):
         h = 10 * torch.randn(batch, 4)
         x = torch.as_tensor(session.run(None, {"features": h.numpy()})[0])
         assert torch.allclose(x, layer(h), atol=1e-5)
-        assert bool((P.contains_exactly(x) if option == "strict" else P.contains(x, atol=1e-5)).all())
+        assert bool(P.contains(x, atol=1e-5).all())
+        assert not strict or bool(inequalities(P).contains_exactly(x).all())
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -147,9 +161,9 @@ def test_meta_device_and_to_empty_bring_the_geometry_back() -> None:
 
 def test_repr_and_describe_say_which_way_and_why() -> None:
     layer = rh.Constrained(4, SETS["several kinds"]())
-    assert "by vertices, shrink, order" in repr(layer)
-    assert "a chain of 4 by its own increments" in layer.describe()
-    assert "an interval: a clamp" in layer.describe()
+    assert "by vertices, bounds, nearest" in repr(layer)
+    assert "the nearest point by its structure: a chain" in layer.describe()
+    assert "2 blocks of 1: the nearest point by its structure: bounds alone" in layer.describe()
 
 
 def _train(rank: int, port: int) -> None:
