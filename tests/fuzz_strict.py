@@ -20,8 +20,7 @@ from rayhull.nn.export import to_onnx
 Run = Callable[[torch.Tensor], torch.Tensor]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SCALES = (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30)
-METHODS, SHARES = ("auto", "shrink", "vertices", "projection"), (0.4, 0.29, 0.3, 0.01)
-PROJECTED = (1e-6, 1.0, 1e3)  # scales of what is projected
+METHODS = ("auto", "nearest", "steps", "shrink", "vertices")
 CHECKPOINTS, COMPILED, EXPORTED = 0.25, 0.002, 0.05  # how often; a compilation takes some 20 s, an export 1 s
 SAMPLES, MANY, SIDED = {"eager": 4096, "folded": 4096, "checkpoint": 4096}, 20_000, 256
 
@@ -87,9 +86,11 @@ def ways_to_run(layer: rh.Constrained, rng: np.random.Generator, folder: Path) -
         yield "checkpoint", from_checkpoint(layer)
     if rng.random() < COMPILED:
         yield "compiled", layer.fold(compile=True)
-    onnx = not any(part.method == "projection" for part in layer.map.blocks())
-    if rng.random() < EXPORTED and onnx and layer.linear.weight.dtype != torch.bfloat16:
-        path = to_onnx(layer.fold() if rng.random() < 0.5 else layer, 4, folder / "layer.onnx")
+    if rng.random() < EXPORTED and layer.linear.weight.dtype != torch.bfloat16:
+        try:
+            path = to_onnx(layer.fold() if rng.random() < 0.5 else layer, 4, folder / "layer.onnx")
+        except rh.RayhullError:  # a nearest point without a formula
+            return
         yield "onnx, optimised", onnx_run(path, optimised=True)
         yield "onnx, as it is", onnx_run(path, optimised=False)
 
@@ -122,7 +123,7 @@ def features(rng: np.random.Generator, scale: float, samples: int, dtype: torch.
 
 def judge(P: rh.Polyhedron, rng: np.random.Generator, folder: Path) -> Counter[str]:
     """Every dtype, scale and way to run on one set, one way in; raises at the first output outside."""
-    method, smooth = str(rng.choice(METHODS, p=SHARES)), bool(rng.random() < 0.2)
+    method, smooth = str(rng.choice(METHODS)), bool(rng.random() < 0.2)
     exact, seen = inequalities_of(P), Counter[str]()
     for dtype in DTYPES:
         options: dict[str, Any] = {"method": method, "smooth": smooth, "strict": True, "max_generators": 2000}
@@ -131,16 +132,16 @@ def judge(P: rh.Polyhedron, rng: np.random.Generator, folder: Path) -> Counter[s
         except rh.RayhullError:
             seen["refused"] += 1
             continue
-        for name, run in ways_to_run(layer, rng, folder) if method != "projection" else [("eager", layer)]:
+        for name, run in ways_to_run(layer, rng, folder):
             samples = SAMPLES.get(name, MANY)
-            for scale in SCALES if method != "projection" else PROJECTED:
+            for scale in SCALES:
                 with torch.no_grad():
                     x = run(features(rng, scale, samples, dtype))
                 what = f"{P!r}, {method}, {dtype}, {name}, scale {scale:g}"
                 outside = outside_of(exact, x)
                 if outside:
                     raise AssertionError(f"{outside} outside: {what}.")
-                worst = equality_error(P, layer, x)
+                worst = equality_error(P, x)
                 if worst > 1.0:
                     raise AssertionError(f"an equality is off by {worst:.3g} of what is stated: {what}.")
                 seen[name] += samples
@@ -148,14 +149,13 @@ def judge(P: rh.Polyhedron, rng: np.random.Generator, folder: Path) -> Counter[s
     return seen
 
 
-def equality_error(P: rh.Polyhedron, layer: rh.Constrained, x: torch.Tensor) -> float:
-    """The largest |a·x - b| over what docs/strict.md states for it: ulps of ‖a‖₁ max(|x|, |q|)."""
+def equality_error(P: rh.Polyhedron, x: torch.Tensor) -> float:
+    """The largest |a·x - b| over what docs/strict.md states for it: ulps of ‖a‖₁ max(|x|, |q|), q the centre."""
     rows = P.equality_rows
     if not len(rows):
         return 0.0
     points, a = x.double().reshape(len(x), -1).numpy(), rows.matrix
-    base = max(float(part.base_point.point.abs().max()) for part in layer.map.blocks())
-    size = np.maximum(np.abs(points).max(1), max(base, float(np.abs(P.centre.point).max())))[:, None]
+    size = np.maximum(np.abs(points).max(1), float(np.abs(P.centre.point).max()))[:, None]
     ulps = 16 + P.dim if x.dtype == torch.float64 else 1
     off = np.abs(points @ a.T.toarray() - rows.rhs)
     return float((off / (ulps * torch.finfo(x.dtype).eps * abs(a).sum(1) * size)).max())

@@ -1,7 +1,7 @@
 """Golden points and gradients of the ways in: what must stay the same while an implementation is replaced or deleted.
 
 For every way in by name and every set of the zoo that it takes, at three scales, in two dtypes, plain and strict: the
-points, and up to scale 1e6 the gradients of a fixed weighted sum, which are one for plain and strict. Where the map keeps
+points, and up to scale 1e6 the gradients of a fixed weighted sum, one for plain and strict. Where the map keeps
 what is inside, the input is the unconstrained point, not its coefficients, and the shrink's base point is given: units
 and base points may be chosen anew.
 ``python -m tests.golden_layers --write`` writes the file anew: a change of what trained layers say. New sets of the zoo
@@ -60,7 +60,7 @@ def golden(name: str, method: str) -> Arrays:
 
 
 def inputs_of(into: rh.MapInto) -> Tensor:
-    """Unconstrained points where the map has them, else coefficients, in float32 for both dtypes. (scales, samples, \\*)"""
+    """Unconstrained points or coefficients, in float32 for both dtypes. (scales, samples, \\*)"""
     unit = torch.randn(SAMPLES, into.coefficients, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     coefficients = torch.stack([scale * unit for scale in SCALES])
     return (into.unconstrained(coefficients) if into.keeps_inside else coefficients).float()
@@ -95,7 +95,7 @@ def differences(name: str, method: str, known: Arrays) -> Iterator[str]:
 
 
 def compared(into: rh.MapInto, method: str) -> int:
-    """How many scales: how far a nearest point without end goes for 1e30, and what strict cuts, is a matter of units."""
+    """How many scales: how far a nearest point without end goes for 1e30, and what strict cuts, depends on units."""
     endless = method == "nearest" and not into.polyhedron.is_bounded
     return DIFFERENTIATED if endless or into.strict else len(SCALES)
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
+import rayhull as rh
+from rayhull.maps.closed_forms import clipped_shift, onto_two_rows
 from rayhull.maps.coefficients import (
+    DENSE,
     NONNEGATIVE,
     WEIGHTS,
-    into_simplicial_cone,
     nonnegative_named,
+    round_coordinates,
     weights_named,
     without,
     without_carefully,
 )
-from rayhull.maps.sample_rows import proven
-from rayhull.maps.shrink import factor, finite, pull, shrink, smooth_factor, strict_factor
+from rayhull.maps.shrink import factor, finite, proven, pull, shrink, smooth_factor
 
+INF = float("inf")
 SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)
 
 
@@ -58,16 +65,7 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
         weights_named("argmax")
 
 
-def test_a_simplicial_cone_keeps_what_is_inside() -> None:
-    A = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    u = torch.tensor([[1.0, 2.0, 3.0]])
-    rays = -torch.linalg.pinv(A).mT
-    assert torch.equal(into_simplicial_cone(u, A, rays), u)
-    x = into_simplicial_cone(-u, A, rays, torch.abs)
-    assert torch.allclose(x @ A.mT, -(u @ A.mT).abs(), atol=1e-6)
-
-
-def test_shrinking_is_the_keeps_inside_and_ends_on_the_boundary() -> None:
+def test_shrinking_is_the_identity_inside_and_ends_on_the_boundary() -> None:
     y = torch.tensor([[0.3, -0.2], [3.0, -2.0], [0.0, 0.0]])
     x = shrink(y, y.abs().amax(-1))
     assert torch.equal(x[0], y[0])
@@ -97,11 +95,6 @@ def test_a_pull_leaves_points_inside_untouched_bit_by_bit() -> None:
     )
 
 
-def test_the_strict_factor_survives_infinite_gauges() -> None:
-    one = torch.tensor([1.0], dtype=torch.float64)
-    assert float(strict_factor(one * torch.inf, one, *torch.tensor([1e-3, 1.0, 1e300]).double())) == 0.0
-
-
 def test_a_tie_is_not_proven_and_a_bound_is() -> None:
     rows, rhs = torch.tensor([[0.5, 0.25]]), torch.tensor([[0.75]])
     assert proven(torch.tensor([[0.9, 0.9], [1.0, 1.0]]), rows, rhs).tolist() == [True, False]
@@ -115,3 +108,76 @@ def test_coefficients_are_cut_only_where_they_would_overflow() -> None:
     assert cut[0] == 1
     assert bool(cut[1:3].isfinite().all())
     assert bool(cut[3].isnan())
+
+
+def test_round_coordinates_make_every_slack_change_alike() -> None:
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((3, 10))
+    A, slack = np.concatenate([W, -W, np.eye(10), -np.eye(10)]), np.concatenate([np.full(6, 1e-6), np.ones(20)])
+    M = round_coordinates(A, slack)
+    moved = np.abs(A @ M @ rng.standard_normal((10, 500))) / slack[:, None]
+    assert moved.mean(1).max() < 1.0  # inside on the average, for the thin rows and for the wide ones
+    assert moved.mean(1).min() > 0.05
+
+
+def test_round_coordinates_stay_in_the_affine_hull() -> None:
+    equal = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 2)))[0]
+    M = round_coordinates(np.eye(6), np.ones(6), equal=equal)
+    assert np.abs(M @ equal).max() < 1e-14
+    assert np.linalg.matrix_rank(M) == 4
+
+
+def test_free_directions_get_steps_of_the_given_size() -> None:
+    M = round_coordinates(np.eye(4)[:1], np.ones(1), size=10.0)
+    moved = M @ np.random.default_rng(0).standard_normal((4, 10000))
+    assert np.sqrt((moved**2).mean()) == pytest.approx(10.0, rel=0.02)
+    assert moved[0].std() == pytest.approx(1.0, rel=0.05)  # the bounded one by its slack
+
+
+def test_many_coordinates_never_make_a_dense_matrix() -> None:
+    n = DENSE + 1
+    M = round_coordinates(sp.diags_array([np.ones(n), -np.ones(n - 1)], offsets=[0, 1], format="csr"), np.ones(n))
+    assert M.shape == (n,)
+
+
+def one_row_cases() -> list[tuple[list[float], float, list[float], list[float], bool]]:
+    bounds = [([0, 0, 0, 0], [1, 1, 1, 1]), ([-INF] * 4, [INF] * 4), ([-1, -INF, 0, -2], [INF, 1, 0.5, 2])]
+    rows = [[1, 1, 1, 1], [1, -2, 0, 0.5]]
+    return [(r, 0.5, *b, e) for r, b, e in itertools.product(rows, bounds, (True, False))]
+
+
+@pytest.mark.parametrize(("row", "rhs", "lower", "upper", "equality"), one_row_cases())
+def test_one_row_and_bounds_have_their_nearest_point(
+    row: list[float], rhs: float, lower: list[float], upper: list[float], equality: bool
+) -> None:
+    stated = {"A_eq": [row], "b_eq": [rhs]} if equality else {"A": [row], "b": [rhs]}
+    P = rh.Polyhedron(**stated, lower=lower, upper=upper)
+    x = 3 * torch.randn(200, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    a, low, high = (torch.tensor(v, dtype=torch.float64) for v in (row, lower, upper))
+    c = torch.tensor(rhs, dtype=torch.float64)
+    z = clipped_shift(x, a, c, low, high, equality=equality)
+    assert torch.allclose(z, rh.project(P, x), atol=1e-9)
+    few = x[:5].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: clipped_shift(v, a, c, low, high, equality=equality), few)
+
+
+def test_one_or_two_rows_of_the_sample_have_their_nearest_point_or_are_not_found() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for m in (1, 2):
+        u, A, b = (torch.randn(64, *shape, generator=generator, dtype=torch.float64) for shape in ((4,), (m, 4), (m,)))
+        x, found = onto_two_rows(3 * u, A, b)
+        assert bool(found.all())
+        expected = torch.stack(
+            [rh.project(rh.Polyhedron(a, c), 3 * v) for a, c, v in zip(A.numpy(), b.numpy(), u, strict=True)]
+        )
+        torch.testing.assert_close(x, expected, atol=1e-9, rtol=0)
+    opposite = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]])
+    _, found = onto_two_rows(torch.ones(2, 2), opposite, torch.tensor([[-1.0, -1.0], [-1.0, 1.0]]))
+    assert found.tolist() == [False, False]
+
+
+@pytest.mark.usefixtures("either_form")
+def test_a_broken_bound_moves_no_other_coordinate() -> None:
+    into = rh.MapInto(rh.Polyhedron([[0.2, 0.2, 0.2]], 1, lower=-1, upper=1), method="shrink", dtype=torch.float64)
+    x = into(into.coefficients_of(torch.tensor([[50.0, 0.3, -0.4]], dtype=torch.float64)))
+    assert torch.allclose(x, torch.tensor([[1.0, 0.3, -0.4]], dtype=torch.float64), atol=1e-12)

@@ -14,8 +14,8 @@ import rayhull as rh
 from rayhull.exact import elimination
 from rayhull.exact.numbers import product
 from rayhull.maps.coefficients import without_carefully
-from rayhull.maps.order import into_grid_order
 from rayhull.maps.shrink import smooth_factor
+from rayhull.nn import per_sample
 from rayhull.sets.rows import Rows
 
 # -- the yardstick --------------------------------------------------------------------------------------------------
@@ -159,11 +159,6 @@ def test_the_smooth_factor_never_stretches():
     assert bool((gauge * factor <= 1).all())
 
 
-def test_an_order_is_met_halfway():
-    u = torch.tensor([3.0, 1.0])
-    assert into_grid_order(u, 1).tolist() == [2.0, 2.0]
-
-
 # -- the layer ------------------------------------------------------------------------------------------------------
 
 TILES = rh.checkerboard((4, 4), tiles=(2, 2))
@@ -172,10 +167,12 @@ TILES = rh.checkerboard((4, 4), tiles=(2, 2))
 @pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("which", ["both", "lower", "upper"])
 def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric(which, monkeypatch):
-    monkeypatch.setattr(rh.MapInto, "followed", None)  # what comes to the rescue of a wrong bound would hide it
+    monkeypatch.setattr(
+        per_sample, "_rescued", lambda into, x, *_: x
+    )  # what comes to the rescue of a wrong bound would hide it
     torch.manual_seed(0)
     layer = rh.Constrained(3, TILES & rh.box(-1, 1), method="shrink")
-    assert layer.map.blocks()[0].mirrored
+    assert layer.map.parts[0].mirrored
     h = 10 * torch.randn(64, 3)
     lower = -0.95 + 0.1 * torch.rand(64, 4, 4)
     upper = 0.7 + 0.1 * torch.rand(64, 4, 4)
@@ -192,7 +189,7 @@ def test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric
 @pytest.mark.usefixtures("either_form")
 def test_the_shrink_takes_the_right_hand_sides_of_the_sample(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(rh.MapInto, "followed", None)
+    monkeypatch.setattr(per_sample, "_rescued", lambda into, x, *_: x)
     P = rh.Polyhedron([[1.0, 2.0, 0.0], [0.0, -1.0, 1.0], [-1.0, 0.0, -1.0]], 1.0)
     b = 0.1 + torch.rand(64, 3)
     x = rh.Constrained(3, P, method="shrink", base=np.zeros(3))(10 * torch.randn(64, 3), b=b)
@@ -230,11 +227,10 @@ def test_a_row_that_no_coefficient_moves_is_judged_by_the_sample():
 
 @pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("which", ["lower", "upper"])
-def test_one_bound_of_the_sample_is_enough_for_the_clipped_shift(which):
+def test_one_bound_of_the_sample_is_enough_for_tiles(which):
     layer = rh.Constrained(3, TILES & rh.box(-0.9, 0.2))
     bound = {"lower": -0.9, "upper": 0.2}[which] + 0.1 * torch.rand(64, 4, 4)
     x = layer(10 * torch.randn(64, 3), **{which: bound})
-    assert layer.describe().count("shift")
     assert bool(((x >= bound) if which == "lower" else (x <= bound)).all())
     assert TILES.contains(x, atol=1e-5).all()
 

@@ -11,10 +11,10 @@ import torch
 
 import rayhull as rh
 from rayhull.maps.shrink import EPS, gamma, roundoff
-from rayhull.nn.base_point import slack_below
-from rayhull.nn.closing import Product
 from rayhull.nn.constants import Factory
-from rayhull.nn.strict import DTYPES, StrictPull, StrictShrink
+from rayhull.nn.frame import slack_below
+from rayhull.nn.scaling import Product
+from rayhull.nn.strict import DTYPES, Intervals, Ordered, Pull, Reach, finish_of, limit_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "strict.md"
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}
@@ -91,22 +91,38 @@ def test_the_constants_are_those_of_the_page(dtype: torch.dtype) -> None:
     assert gamma(7) == 23 * 2.0**-53 / (1 - 23 * 2.0**-53)
     assert "u + 16 ε" in stated("roundoff")
     assert roundoff(dtype) == UNIT[dtype] + 16 * 2.0**-53
-    P = rh.Polyhedron([[3, -1, 2], [-1, -1, 1]], [1, 1], lower=-1, upper=1)
-    closing = rh.MapInto(P, strict=True, method="shrink").blocks()[0].closing
-    assert isinstance(closing, StrictShrink)
-    margin, kept, limit = closing.numbers_of(dtype)
-    assert "(γₙ + u′) max ‖a‖₁/σ" in stated("margin, shrink")
-    assert margin == (gamma(3) + roundoff(dtype)) * closing.steepest
-    assert "1 − u′ max(\\|a\\|·\\|q\\| + τ‖a‖₁)/σ − 16 ε" in stated("kept, shrink")
-    loss = roundoff(dtype) * (closing.at_base + torch.finfo(dtype).tiny * closing.steepest) + 16 * 2.0**-53
-    assert kept == 1 - loss
-    assert limit == torch.finfo(dtype).max / 4
-    pull = rh.MapInto(rh.monotone(4), strict=True).blocks()[0].closing
-    assert isinstance(pull, StrictPull)
-    assert "(γₙ + 3 u′) max ‖a‖₁/ρ" in stated("margin, pull")
-    assert pull.numbers_of(dtype)[1] == (gamma(2) + 3 * roundoff(dtype)) * pull.tight_steepest
-    assert "1 − 2 u′ max(‖a‖₁/ρ" in stated("kept, pull")
-    assert pull.numbers_of(dtype)[3] == 1 - 2 * roundoff(dtype) * pull.tight_steepest
+    cone = finish_of(rh.convex(6), Factory())
+    assert isinstance(cone, Pull)
+    loose, tight, constant, kept, tiny, reach, limit = cone.numbers_of(dtype)
+    assert "(γₙ + 3 u′) max ‖a‖₁/ρ" in stated("margin")
+    assert (loose, tight) == (0.0, (gamma(3) + 3 * roundoff(dtype)) * cone.tight_steepest)
+    assert "1 − 2 u′ max(‖a‖₁/ρ" in stated("kept")
+    assert kept == 1 - 2 * roundoff(dtype) * cone.tight_steepest
+    assert (tiny, limit, reach) == (torch.finfo(dtype).tiny, torch.finfo(dtype).max / 4, limit)
+    polytope = finish_of(rh.Polyhedron([[3, -1, 2], [-1, -1, 1]], [1, 1], lower=-1, upper=1), Factory())
+    assert isinstance(polytope, Pull)
+    loose, tight, constant, kept, *_ = polytope.numbers_of(dtype)
+    margin = (gamma(3) + 3 * roundoff(dtype)) * polytope.loose_steepest
+    assert (loose, tight) == (margin, 0.0)
+    assert "margin · (max\\|q\\| + τ) + 8 ε max \\|b\\|/σ" in stated("constant")
+    assert constant == margin * (polytope.largest + tiny) + 8 * 2.0**-53 * polytope.offset
+    assert kept == 1 - 2 * roundoff(dtype) * (polytope.share + polytope.loose_steepest * tiny)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_set_takes_the_pull_but_chains_intervals_and_whole_spaces(dtype: torch.dtype) -> None:
+    kinds = [(rh.monotone(4), Ordered), (rh.monotone(4) & rh.box(0, 1), Pull), (rh.simplex(3), Pull)]
+    kinds += [(rh.sum_to(1, 3), Reach), (rh.monotone(3, step=1), Pull)]
+    for P, kind in kinds:
+        finish = finish_of(P, Factory(dtype=dtype))
+        assert type(finish) is kind
+        large = torch.full((1, P.dim), min(2.0**96, torch.finfo(dtype).max), dtype=dtype)
+        x = finish(large if kind is not Reach else large * torch.tensor([[1.0, -1.0, 0.0]]).to(dtype), dtype)
+        assert bool(x.isfinite().all())
+        assert float(x.double().abs().max()) <= 2 * limit_of(dtype)
+    into = rh.MapInto(rh.box(0, 1, 3), strict=True, dtype=dtype)
+    assert into.finishes is not None
+    assert isinstance(into.finishes.intervals, Intervals)
 
 
 def test_the_product_of_the_gauge_divides_before_it_multiplies() -> None:
