@@ -16,9 +16,8 @@ import torch
 import rayhull as rh
 from tests import fuzz_projection, fuzz_strict, slopes
 
-METHODS = ("auto", "projection", "shrink", "approach")
+METHODS = ("auto", "nearest", "shrink", "steps")
 SAMPLES = 256
-REFUSED = "need a way in with one coefficient for each coordinate"
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:
@@ -65,9 +64,7 @@ def judge(into: rh.MapInto, c: torch.Tensor, side: str, looser: float, generator
     direction = slopes.moved(into.polyhedron, side, len(c), generator)
     try:
         found = slopes.slopes(lambda own: into(c, **{side: own}), value, direction, generator)
-    except (rh.RayhullError, ValueError) as error:
-        if not isinstance(error, rh.RayhullError) and REFUSED not in str(error):
-            raise
+    except rh.RayhullError:
         return Counter({f"{side} refused": 1})
     assert not found.wrong.any(), f"{int(found.wrong.sum())} wrong slopes, {found}"
     moving = found.smooth & (found.difference.abs() > found.error)
