@@ -16,10 +16,12 @@ import rayhull as rh
 from experiments import cli, studies
 from experiments.report.pages import Section
 from experiments.settings import option
-from rayhull.nn import choice
-from rayhull.nn.directions import Step
+from rayhull.nn import recognise
+from rayhull.nn.frame import inside, units_at
+from rayhull.nn.ways import Seen
 from rayhull.projection import plan
 from rayhull.projection.problem import Problem, Solution, Solver, certified
+from rayhull.projection.sides import NONE
 from tests import house
 
 ROOT = Path(__file__).parent.parent
@@ -52,27 +54,34 @@ def test_a_solver_is_a_class_with_two_methods_and_a_wrong_one_is_caught(monkeypa
     assert np.allclose(z, [[0, 0], [-1, 0]], atol=1e-9)
 
 
-class Halfway(Step):
-    """Half of the way back to the base point."""
+class Ball(Seen):
+    """x0 + (u - x0) / max(1, |u - x0|): into the unit ball around x0, which lies in the block."""
 
-    def forward(self, y, base, sides):
-        return 0.5 * y
-
-
-def halfway(P, options):
-    return dataclasses.replace(
-        choice.shrink(P, options, "asked for"), method="halfway", approach=(Halfway(options.factory),)
-    )
+    def forward(self, u, sides=NONE):
+        away = u - self.base
+        return self.base + away / away.norm(dim=-1, keepdim=True).clamp_min(1)
 
 
-def test_a_map_is_a_step_and_a_line_where_ways_are_chosen(monkeypatch):
-    monkeypatch.setitem(choice.METHODS, "halfway", halfway)
-    P, u = rh.Polyhedron([[1, 2], [-1, 1]], [3, 1], lower=-1), torch.tensor([[0.2, 0.1], [8e5, 1e6]])
-    layer, plain = rh.MapInto(P, method="halfway"), rh.MapInto(P, method="shrink")
-    assert "halfway" in layer.describe()
-    assert P.contains(layer(u)).all()  # the shrink comes after it, and the map is hard
-    base = plain(torch.zeros(2))
-    assert torch.allclose(layer(u[0]) - base, (plain(u[0]) - base) / 2)
+def ball(P, options):
+    frame = inside(P, options.base, options.scale)
+    way = Ball(frame.base, units_at(P, frame, options.scale), options.factory)
+    return recognise.Choice(way, "a ball around the base point, as asked")
+
+
+def test_a_way_is_a_module_and_a_line_where_ways_are_chosen(monkeypatch):
+    monkeypatch.setitem(recognise.METHODS, "ball", ball)
+    P = rh.box(-3, 5, 4) & rh.Polyhedron([[1, 1, 1, 1]], 9)
+    layer, h = rh.Constrained(3, P, method="ball", base=np.zeros(4)), 100 * torch.randn(64, 3)
+    assert "a ball around the base point" in layer.describe()
+    assert P.contains(layer(h)).all()
+    assert torch.allclose(layer(h).norm(dim=-1), torch.ones(64))
+    inside_it = 0.1 * torch.randn(8, 4)  # coefficients, strict, sides of the sample and folding come with the interface
+    assert torch.allclose(layer.map(layer.map.coefficients_of(inside_it)), inside_it, atol=1e-6)
+    assert torch.allclose(layer.fold()(h), layer(h), atol=1e-5)
+    layer.strict = True
+    assert P.contains_exactly(layer(h)).all()
+    upper = torch.full((64, 4), 0.25)
+    assert (rh.box(-3, 0.25, 4)).contains(layer(h, upper=upper)).all()
 
 
 def test_every_ready_made_set_stands_in_the_zoo():
@@ -135,7 +144,11 @@ def test_the_map_of_the_rooms_names_every_file_once():
 
 
 def test_every_table_that_the_recipes_name_exists():
-    for file, table in (("projection/plan.py", "SOLVERS"), ("sets/membership.py", "ULPS"), ("nn/choice.py", "choose")):
+    for file, table in (
+        ("projection/plan.py", "SOLVERS"),
+        ("sets/membership.py", "ULPS"),
+        ("nn/recognise.py", "METHODS"),
+    ):
         assert re.search(rf"\b{table}\b", (ROOT / "src/rayhull" / file).read_text(encoding="utf-8")), table
     for file, table in (("benchmarks/__main__.py", "ALL"), ("tests/test_pins_projection.py", "CLOSED")):
         assert re.search(rf"^{table}\b", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), table
