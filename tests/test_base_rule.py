@@ -1,15 +1,13 @@
-"""Base points that follow the sample: rules proven for a whole range, and interior points of many sets at once."""
+"""Base points that follow the sample: rules proven for a whole range."""
 
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError
-from rayhull.maps.sample_rows import interior_points
 from rayhull.sets.base_rule import FAIR, NoBaseRuleError
 
 DISPATCH = rh.sum_to(1, 4) & rh.box(0, [0.5, 0.5, 1.0, 0.25])
@@ -154,58 +152,3 @@ def test_a_linear_program_that_takes_too_long_is_no_rule(monkeypatch):
     monkeypatch.setattr("rayhull.sets.base_rule.SECONDS", 0.0)
     with pytest.raises(NoBaseRuleError, match="within 0 s: let fewer things vary"):
         DISPATCH.base_rule({"b_eq": (0.1, 2.1)})
-
-
-# -- phase 1 -----------------------------------------------------------------------------------------------------------
-
-
-def test_phase_one_finds_interior_points_of_random_polytopes_whose_origin_is_outside():
-    torch.manual_seed(0)
-    A = torch.randn(200, 30, 10, dtype=torch.float64)
-    b = (
-        (A @ (3 * torch.randn(200, 10, 1, dtype=torch.float64)))[..., 0]
-        + 0.05
-        + torch.rand(200, 30, dtype=torch.float64)
-    )
-    assert (b < 0).any(1).all()
-    point, slack = interior_points(A, b)
-    true = ((b - (A @ point[..., None])[..., 0]) / A.norm(dim=-1)).amin(1)
-    torch.testing.assert_close(slack, true)
-    assert (true > 0).all()
-
-
-def test_empty_thin_single_unbounded_and_far_sets_in_one_batch_are_told_apart():
-    G = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
-    inf = torch.inf
-    sides = {
-        "empty": [1, -2, 1, 1],
-        "a line": [1, -1, 1, 1],
-        "thin": [1, -1 + 1e-6, 1, 1],
-        "unbounded": [inf, 0, inf, inf],
-        "small": [1e-5, 1e-5, 1e-5, 1e-5],
-        "large": [1e4, 1e4, 1e4, 1e4],
-        "far": [1000, -999, 500, -499],
-    }
-    point, slack = interior_points(G, torch.tensor(list(sides.values()), dtype=torch.float64))
-    inside = dict(zip(sides, (slack > 0).tolist(), strict=True))
-    assert inside == {name: name not in ("empty", "a line") for name in sides}
-    found = dict(zip(sides, point.tolist(), strict=True))
-    assert abs(found["unbounded"][0]) < 3  # at the scale of the data, not at the size of what there is of slack
-    assert slack[-1] > 0.05
-    assert -1.0 < slack[0] < -0.4  # by how much the rows contradict each other
-
-
-def test_the_interior_point_has_the_derivative_of_the_centre():
-    torch.manual_seed(1)
-    A = torch.randn(3, 8, 3, dtype=torch.float64)
-    b = (A @ torch.randn(3, 3, 1, dtype=torch.float64))[..., 0] + 0.3 + torch.rand(3, 8, dtype=torch.float64)
-    inputs = A.requires_grad_(), b.requires_grad_()
-    assert torch.autograd.gradcheck(lambda A, b: interior_points(A, b).point, inputs, atol=1e-5)
-
-
-def test_one_set_of_rows_serves_all_samples_and_an_empty_batch_passes():
-    G = torch.eye(2, dtype=torch.float64)
-    shared = interior_points(G, torch.ones(4, 2, dtype=torch.float64)).point
-    own = interior_points(G.expand(4, -1, -1), torch.ones(4, 2, dtype=torch.float64)).point
-    torch.testing.assert_close(shared, own)
-    assert interior_points(G, torch.ones(0, 2, dtype=torch.float64)).point.shape == (0, 2)

@@ -11,8 +11,7 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import RayhullError
-from rayhull.nn.orders import is_curve
-from rayhull.projection.plan import plan
+from rayhull.projection.plan import plan, structure
 from rayhull.projection.solvers.banded import Banded, banded_order, spanning_rows
 from tests.compiled import needs_core
 
@@ -170,19 +169,19 @@ def test_derivatives_are_right(weights):
 
 
 def test_only_independent_rows_of_neighbours_are_banded():
-    assert is_curve(rh.convex(9))
-    assert not is_curve(rh.convex(9) & rh.monotone(9))
-    assert not is_curve(rh.convex(9) & rh.box(0, 1))
+    assert structure(rh.convex(9)) == "a curve, along its band"
+    assert structure(rh.convex(9) & rh.monotone(9)) is None
+    assert structure(rh.convex(9) & rh.box(0, 1)) is None
     assert banded_order(shuffled(9).inequalities.matrix) is not None
     assert banded_order(differences(20, 5).inequalities.matrix) is None  # each shares coordinates with five before it
     assert not Banded.fits(plan(rh.simplex(5))[0].form)
 
 
-def test_a_long_curve_that_auto_projects_names_rays_for_onnx(tmp_path):
+def test_a_long_curve_that_auto_projects_names_steps_for_onnx(tmp_path):
     pytest.importorskip("onnxscript")
     from rayhull.nn.export import to_onnx
 
-    with pytest.raises(RayhullError, match='method="rays"'):
+    with pytest.raises(RayhullError, match='method="steps"'):
         to_onnx(rh.Constrained(4, rh.convex(40)), 4, tmp_path / "curve.onnx")
     assert to_onnx(rh.Constrained(4, rh.convex(40), method="rays").fold(), 4, tmp_path / "curve.onnx").exists()
 
