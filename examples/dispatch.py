@@ -27,23 +27,26 @@ quadratic, linear = torch.tensor(case["gencost"][:, 4]), torch.tensor(case["genc
 limits, sensitivity = torch.tensor(branch[:, 5]), torch.tensor(sensitivity)
 
 # %%
-# The set: the sum of the generators is the demand, flows stay within the limits of the lines, both ways.
-P = rh.Polyhedron(
-    np.concatenate([at_bus, -at_bus]), np.ones(82), np.ones((1, 6)), [1.0], lower=gen[:, 9], upper=gen[:, 8]
-)
-
-
+# The set: the sum of the generators is the demand, flows stay within the limits of the lines, both ways. It is stated
+# for the usual demand; ``sides`` has what another demand makes of it.
 def sides(demand: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What the demand (n, 30) makes of the right-hand sides."""
+    """The right-hand sides for a demand (n, 30)."""
     flow = demand @ sensitivity.T
-    return {"b": torch.cat([limits + flow, limits - flow], 1), "b_eq": demand.sum(1, keepdim=True)}
+    return {"b": torch.cat([limits + flow, limits - flow], -1), "b_eq": demand.sum(-1, keepdim=True)}
+
+
+usual = torch.tensor(bus[:, 2])
+stated = {name: side.numpy() for name, side in sides(usual).items()}
+P = rh.Polyhedron(
+    np.concatenate([at_bus, -at_bus]), stated["b"], np.ones((1, 6)), stated["b_eq"], lower=gen[:, 9], upper=gen[:, 8]
+)
 
 
 def cost(power: torch.Tensor) -> torch.Tensor:
     return (quadratic * power**2 + linear * power).sum(1)
 
 
-demand = torch.tensor(bus[:, 2]) * (0.7 + 0.5 * torch.rand(3000, 30))
+demand = usual * (0.7 + 0.5 * torch.rand(3000, 30))
 train, test = demand[:2500], demand[2500:]
 best = cost(rh.project(P, (-linear / (2 * quadratic)).expand(500, -1), weights=quadratic, **sides(test)))
 
