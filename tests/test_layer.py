@@ -145,6 +145,13 @@ def test_the_checkerboard_takes_one_coefficient_a_pixel_and_the_paper_twice_as_m
     assert torch.allclose(x.abs().amax((1, 2)), torch.ones(32), atol=1e-5)  # one global scaling
 
 
+def test_the_papers_layer_reaches_both_sides_of_a_line() -> None:
+    layer = rh.paper_layer(8, rh.halfspaces([[1, 1, 1]]))
+    x = layer(torch.randn(512, 8))
+    along = x - x.mean(-1, keepdim=True)  # along the lines, on which no row depends
+    assert bool((along.amin(0) < 0).all() & (along.amax(0) > 0).all())
+
+
 def test_one_tile_that_overflows_leaves_the_others_bright() -> None:
     P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
     image = torch.tensor([[-0.5, -0.5, 0.5, 0.5], [0.5, 0.5, -0.5, -0.5]]).repeat_interleave(2, 0)
@@ -189,10 +196,11 @@ def test_right_hand_sides_may_depend_on_the_sample() -> None:
     assert bool((y @ torch.tensor(Q.A, dtype=torch.float32).T <= b + 1e-4).all())
 
 
-def test_a_mirrored_block_swaps_the_bounds_of_the_sample() -> None:
+@pytest.mark.parametrize("method", ["auto", "steps", "shrink"])
+def test_a_mirrored_block_swaps_the_bounds_of_the_sample(method: str) -> None:
     cone = rh.checkerboard((4, 4), tiles=(2, 2))
-    layer, h = rh.Constrained(3, cone & rh.box(-1, 1)), 10 * torch.randn(64, 3)
-    assert layer.map.parts[0].mirrored
+    layer, h = rh.Constrained(3, cone & rh.box(-1, 1), method=method), 10 * torch.randn(64, 3)
+    assert layer.map.parts[0].mirrored or method == "auto"  # one nearest point for all of them
     upper, lower = 0.2 + 0.1 * torch.rand(64, 4, 4), -0.9 - 0.1 * torch.rand(64, 4, 4)
     for given in ({"upper": upper, "lower": lower}, {"upper": upper}, {"lower": lower}):
         x = layer(h, **given)
@@ -242,7 +250,7 @@ def test_bad_input_gets_a_clear_answer() -> None:
         rh.Constrained(4, P, batch_norm=True)(torch.zeros(1, 4))
     with pytest.raises(ValueError, match="auto, nearest, steps, shrink, vertices, rays"):
         rh.Constrained(4, P, method="softmax")
-    with pytest.raises(rh.BudgetExceededError, match="shrink"):
+    with pytest.raises(rh.BudgetExceededError, match='method="nearest" or method="steps"'):
         rh.Constrained(4, rh.ordered(None, (6, 6)), method="rays", max_generators=100)
     assert bool(rh.Constrained(4, P)(torch.full((1, 4), torch.nan)).isnan().all())
 

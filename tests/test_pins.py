@@ -225,6 +225,14 @@ def test_a_row_that_no_coefficient_moves_is_judged_by_the_sample():
         layer(h, b_eq=torch.tensor([[1.0], [7.0]]))
 
 
+@pytest.mark.parametrize("method", ["auto", "nearest", "steps", "shrink", "vertices"])
+def test_rows_that_hold_with_equality_follow_the_sample(method):
+    P = rh.Polyhedron([[1, 1, 0], [-1, -1, 0]], [1, -1], lower=0, upper=1)
+    b = torch.tensor([[0.9, -0.9], [1.2, -1.1]])
+    x = rh.Constrained(3, P, method=method)(torch.randn(2, 3), b=b)
+    assert P.contains(x, b=b).all()
+
+
 @pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("which", ["lower", "upper"])
 def test_one_bound_of_the_sample_is_enough_for_tiles(which):

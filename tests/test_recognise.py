@@ -12,9 +12,9 @@ import torch
 
 import rayhull as rh
 from rayhull.nn import recognise
-from rayhull.nn.frame import inside, units_at
 from rayhull.nn.recognise import NEAR, STEPS, Trial
 from rayhull.sets import interior
+from rayhull.sets.frame import inside, units_at
 from rayhull.sets.interior import base_point
 from tests.zoo import ZOO
 
@@ -54,35 +54,35 @@ TAKEN = {
     "decreasing rows": "a chain",
     "convex": "a curve, along its band",
     "long curve": "a curve, along its band",
-    "concave in a box": "the nearest point: steps leave 46.4% after 5",
+    "concave in a box": "steps and a shrink: what is left of the way",
     "unimodal": "differences of coordinates",
     "ordered": "differences of coordinates",
     "ordered grid": "differences of coordinates",
     "lipschitz": "differences of coordinates",
     "checkerboard": "one row and bounds",
-    "windows": "5 steps and a shrink: what is left",
+    "windows": "steps and a shrink: what is left of the way",
     "window signs": "one row and bounds",
     "halfspaces": "a curve, along its band",
     "capped simplex": "weights of 9 vertices",
     "quantiles": "a chain",
     "conserves": "weights of 4 vertices",
     "reconciled": "equalities alone",
-    "corridor": "10 steps and a shrink",
+    "corridor": "steps and a shrink: what is left of the way",
     "triangle": "one row and bounds",
-    "cross-polytope": "20 steps and a shrink",
-    "random cone": "10 steps and a shrink",
-    "random floats in a box": "40 steps and a shrink",
+    "cross-polytope": "steps and a shrink: what is left of the way",
+    "random cone": "steps and a shrink: what is left of the way",
+    "random floats in a box": "steps and a shrink: what is left of the way",
     "far from the origin": "one row and bounds",
     "equalities and bounds": "one row and bounds",
-    "implicit equality": "5 steps and a shrink",
+    "implicit equality": "steps and a shrink: what is left of the way",
     "whole space": "no row holds here",
 }
 OTHERS: dict[str, tuple[Callable[[], rh.Polyhedron], str]] = {
-    "sectors": (portfolio, "10 steps and a shrink"),
-    "thin": (thin, "the nearest point: steps leave 99.8% after 5"),
+    "sectors": (portfolio, "steps and a shrink: what is left of the way"),
+    "thin": (thin, "the nearest point: steps leave"),
     "rows between limits": (lambda: rh.Polyhedron([[2, 1], [-2, -1], [1, 3], [-1, -3]], 1), "back by their inverse"),
     "curve in a box": (curve_in_a_box, "the nearest point: steps leave"),
-    "sums of an image": (sums_of_an_image, "20 steps and a shrink"),
+    "sums of an image": (sums_of_an_image, "steps and a shrink: what is left of the way"),
     "many shares": (lambda: rh.simplex(65), "one row and bounds"),
 }
 SETS = {name: (make, TAKEN[name]) for name, make in ZOO.items()} | OTHERS
@@ -117,6 +117,22 @@ def test_floats_that_no_conversion_can_verify_take_another_way(
     assert bool(P.contains(rh.Constrained(4, P)(10 * torch.randn(32, 4))).all())
 
 
+def test_sets_whose_sides_vary_take_a_way_that_follows_them() -> None:
+    P = rh.capped_simplex(4, 0.5)
+    assert "weights of 6 vertices" in rh.MapInto(P).describe()
+    varied = rh.MapInto(P, varies={"b_eq": (0.5, 1.5)})
+    assert varied.keeps_inside
+    total = torch.linspace(0.5, 1.5, 16)[:, None]
+    x = varied(3 * torch.randn(16, 4), b_eq=total)
+    assert bool(P.contains(x, b_eq=total).all())
+
+
+def test_rows_between_limits_that_nearly_depend_take_another_way() -> None:
+    near = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-8]])
+    P = rh.Polyhedron(np.vstack([near, -near]), 1, shape=2)
+    assert "inverse" not in rh.MapInto(P).describe()
+
+
 # -- the trial -------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +145,7 @@ def test_a_trial_compares_steps_with_nearest_points_around_the_block_and_far_out
     torch.testing.assert_close(far, 4 * near)
     ways = range(len(trial.ways))
     left = [min(trial.left(count, way) for way in ways) for count in STEPS]
-    count, stretch, why = trial.steps()
+    count, _, why = trial.steps()
     assert count == next(k for k, rest in zip(STEPS, left, strict=True) if rest <= NEAR)
     assert f"{left[0]:.1%} after 5" in why
     for number in ways:

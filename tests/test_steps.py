@@ -67,7 +67,7 @@ def test_points_inside_stay_where_they_are_for_any_number_of_steps(shape: str) -
     inside = torch.as_tensor(own.P.sample(32, seed=0))
     for steps in (0, 1, 7):
         x = splitting(inside, own.factor, own.low, own.high, steps)
-        torch.testing.assert_close(x, inside, atol=1e-12, rtol=0)
+        torch.testing.assert_close(x, inside, atol=1e-14 * float(inside.abs().max() + 1), rtol=0)
 
 
 def test_twenty_steps_leave_a_few_percent_of_the_way() -> None:
@@ -113,6 +113,21 @@ def test_an_open_side_does_not_clamp() -> None:
     assert clamped(x, torch.zeros(3), None).tolist() == [0.0, 0.5, 3.0]
     assert clamped(x, None, torch.ones(3)).tolist() == [-2.0, 0.5, 1.0]
     assert clamped(x, torch.zeros(3), torch.ones(3)).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.usefixtures("either_form")
+@pytest.mark.parametrize("sides", ["stated", "b", "upper", "lower"])
+def test_a_layer_of_many_steps_ends_at_the_nearest_point_of_each_sample(sides: str) -> None:
+    rng = np.random.default_rng(0)
+    A, middle = rng.standard_normal((6, 5)), 3 + rng.standard_normal(5)
+    P = rh.Polyhedron(A, A @ middle + 1, lower=middle - 1, upper=middle + 2)
+    into = rh.MapInto(P, method="steps", steps=2000, dtype=torch.float64)
+    u = torch.as_tensor(middle + 3 * rng.standard_normal((16, 5)))
+    stated = {"b": P.b, "lower": P.lower_bounds, "upper": P.upper_bounds}
+    moved = 0.3 * rng.random((16, len(stated.get(sides, ())))) * (-1 if sides == "lower" else 1)
+    given = {} if sides == "stated" else {sides: torch.as_tensor(np.asarray(stated[sides], float) + moved)}
+    x = into(into.coefficients_of(u), **given)
+    torch.testing.assert_close(x, rh.project(P, u, **given), atol=1e-6, rtol=0)
 
 
 # -- the kernel beside the definition ----------------------------------------------------------------------------------

@@ -60,6 +60,17 @@ def test_every_inequality_holds_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("method", ["auto", "shrink"])
+def test_chains_in_any_order_and_intervals_on_either_side_of_0_hold_exactly(method: str, dtype: torch.dtype) -> None:
+    shuffled = rh.ordered([(2, 0), (0, 3), (3, 1), (1, 4)], 5)
+    mirrored = rh.Polyhedron(lower=[Fraction(1, 3), -3, 1], upper=[2, Fraction(-1, 3), Fraction(11, 10)])
+    for P in (shuffled, mirrored, rh.product(shuffled, mirrored)):
+        layer = rh.Constrained(5, P, method=method, strict=True, dtype=dtype)
+        for scale in SCALES:
+            assert bool(P.contains_exactly(layer(features(dtype, scale, 64))).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_overflow_ends_inside(dtype: torch.dtype) -> None:
     P = rh.halfspaces([[1, -2, 0], [0, 1, -1]])
     layer = rh.Constrained(5, P, strict=True, dtype=dtype)
@@ -124,6 +135,7 @@ def test_strict_moves_points_by_rounding_alone_and_has_the_gradient_of_the_plain
         torch.testing.assert_close(found[1][1], found[0][1], rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("either_form")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("method", ["auto", "nearest", "steps", "shrink", "vertices", "rays"])
 @pytest.mark.parametrize("name", [name for name in ZOO if len(ZOO[name]().equality_rows)])

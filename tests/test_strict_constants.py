@@ -12,7 +12,7 @@ import torch
 import rayhull as rh
 from rayhull.maps.shrink import EPS, gamma, roundoff
 from rayhull.nn.constants import Factory
-from rayhull.nn.frame import slack_below
+from rayhull.sets.frame import slack_below
 from rayhull.nn.scaling import Product
 from rayhull.nn.strict import DTYPES, Intervals, Ordered, Pull, Reach, finish_of, limit_of
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import MissingExtraError as MissingExtraError
     from rayhull.errors import RayhullError as RayhullError
     from rayhull.errors import UnverifiedError as UnverifiedError
-    from rayhull.nn.extras import paper_layer as paper_layer
     from rayhull.nn.layers import Constrained as Constrained
     from rayhull.nn.map_into import MapInto as MapInto
+    from rayhull.nn.paper import paper_layer as paper_layer
     from rayhull.nn.training import FreeStart as FreeStart
     from rayhull.nn.training import Parametrization as Parametrization
     from rayhull.nn.training import constrain as constrain
@@ -72,7 +72,7 @@ _HOME = {
     "conversion.files": "read write",
     "conversion.generators": "Generators",
     "errors": "BudgetExceededError EmptySetError FileFormatError MissingExtraError RayhullError UnverifiedError",
-    "nn.extras": "paper_layer",
+    "nn.paper": "paper_layer",
     "nn.layers": "Constrained",
     "nn.map_into": "MapInto",
     "nn.training": "FreeStart Parametrization constrain",

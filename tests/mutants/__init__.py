@@ -1,4 +1,4 @@
-"""Deliberate faults, and the tests that must see them: one file for each room. ``make mutants`` plants them all.
+"""Deliberate faults, and the tests that must see them: one file for each room, and one for strict. ``make mutants`` plants them all.
 
 A mutant changes one piece of text in one file of ``src/rayhull``. It is killed when a test that it names fails. Where
 "hard" lives (margins, certificates, tolerances, the order of blocks) a fault that no test sees is a promise that
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("exact", "sets", "conversion", "maps", "projection", "nn", "distributions", "core")
+FILES = (*ROOMS, "strict")
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,4 @@ class Mutant:
 
 def table() -> list[Mutant]:
     """Every mutant, room by room."""
-    return [mutant for room in ROOMS for mutant in importlib.import_module(f"tests.mutants.{room}").MUTANTS]
+    return [mutant for file in FILES for mutant in importlib.import_module(f"tests.mutants.{file}").MUTANTS]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from rayhull.maps.coefficients import inverse_softplus, round_coordinates
+from rayhull.maps.coefficients import inverse_softplus
 from rayhull.maps.shrink import SMOOTHNESS, smooth_factor
+from rayhull.sets.frame import round_coordinates
 from rayhull.sets.interior import affine_hull, base_point
 from rayhull.sets.rows import Array
 

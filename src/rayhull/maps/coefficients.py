@@ -1,14 +1,4 @@
-r"""What coefficients mean: round coordinates, weights of lines and rays, convex weights of vertices. Pure functions.
-
-Round coordinates: in them the set looks like a ball around its base point.
-
-.. math:: y = H^{-1/2} c, \qquad H = \sum_i \frac{a_i a_i^T}{σ_i^2} + ρ
-
-H is the Hessian of the log barrier at the base point, σ the slacks there; {y : yᵀ H y <= 1} is Dikin's ellipsoid, which
-lies inside the set. Coefficients of unit size then move each row by a fair share of its slack, however thin or small
-the set is. An unbounded set has directions that no row bounds: there ρ is such that standard normal coefficients give
-points whose root mean square is the scale of the data. The matrix is constant, so that it folds into the Linear in
-front.
+"""What coefficients mean: weights of lines and rays, convex weights of vertices. Pure functions of tensors.
 
 The way into a cone goes along its lines and rays: x = L γ + R f(β) with f >= 0.
 
@@ -21,127 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.sets.rows import Array
-
-SMALLEST, BISECTIONS = 1e-14, 80
-FEW, DENSE = 256, 1000  # coordinates up to which H^(-1/2) comes from singular values, and at all (beyond: a diagonal)
-ROUND, POWERS = 16.0, 30  # a condition number that needs no better coordinates; power iterations that estimate it
 NonNegative = Callable[[Tensor], Tensor]
 LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
 Weights = Callable[[Tensor], Tensor]
-
-
-# -- round coordinates -----------------------------------------------------------------------------------------------
-
-
-def round_coordinates(
-    rows: sp.csr_array | Array,
-    slack: Array,
-    size: float | None = None,
-    *,
-    equal: Array | None = None,
-    diagonal: bool = False,
-) -> Array:
-    """M = H^(-1/2), symmetric (d, d), or the diagonal (d,) of a diagonal one.
-
-    Args:
-        rows: the inequalities' rows (m, d).
-        slack: b - A x0 (m,), positive.
-        size: the scale of the data where the set is unbounded; None for a bounded set, which has its own.
-        equal: an orthonormal basis (d, k) of the equalities' row space: M then maps into their null space.
-        diagonal: from the diagonal of H alone, as beyond 1000 coordinates, and beyond 256 where that is round already.
-            Bounds stay bounds in such coordinates.
-
-    Examples:
-        >>> import numpy as np
-        >>> from rayhull.maps.coefficients import round_coordinates
-        >>> thin = np.array([[1.0, 1.0], [-1.0, -1.0]])                         # |x + y| <= 0.01
-        >>> M = round_coordinates(thin, np.array([0.01, 0.01]), size=1.0)
-        >>> bool(abs(M @ [1, 1]).max() < 0.01), bool(abs(M @ [1, -1]).max() > 1)
-        (True, True)
-    """
-    weighted = sp.csr_array(sp.diags_array(1 / slack) @ sp.csr_array(rows))
-    hull = equal is None or not equal.shape[1]
-    scales = hull and size is None and FEW < weighted.shape[1] <= DENSE and diagonal_is_round(weighted)
-    if diagonal or scales or weighted.shape[1] > DENSE:
-        curvature = np.asarray(weighted.power(2).sum(0)).ravel()
-        return np.asarray(1 / np.sqrt(curvature + ridge(curvature, size, len(curvature))))
-    if hull:
-        curvature, directions = _principal(weighted.toarray())
-    else:
-        assert equal is not None
-        basis = scipy.linalg.null_space(equal.T)  # (d, free)
-        curvature, directions = _principal(weighted @ basis)
-        directions = directions @ basis.T  # (free, d)
-    spread = 1 / np.sqrt(curvature + ridge(curvature, size, weighted.shape[1]))
-    return np.asarray((directions.T * spread) @ directions)
-
-
-def ridge(curvature: Array, size: float | None, d: int) -> float:
-    """ρ >= 0 with sum 1 / (h + ρ) <= d R², by bisection; next to nothing where R is None.
-
-    Examples:
-        >>> import numpy as np
-        >>> from rayhull.maps.coefficients import ridge
-        >>> round(ridge(np.array([0.0, 0.0, 1e6, 1e6]), 1.0, 4), 3)          # two free directions of four
-        0.5
-    """
-    least = SMALLEST * float(curvature.max(initial=1.0))
-    if size is None or (1 / (curvature + least)).sum() <= d * size**2:
-        return least
-    low, high = least, 1 / size**2
-    for _ in range(BISECTIONS):
-        middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if (1 / (curvature + middle)).sum() > d * size**2 else (low, middle)
-    return high
-
-
-def diagonal_is_round(weighted: sp.csr_array) -> bool:
-    """Whether coordinates scaled by the diagonal of WᵀW alone have a condition number of at most ROUND.
-
-    By a Cholesky factor and power iterations, forwards and backwards: a tenth of the time of all eigenvalues.
-
-    Examples:
-        >>> import numpy as np, scipy.sparse as sp
-        >>> from rayhull.maps.coefficients import diagonal_is_round
-        >>> diagonal_is_round(sp.csr_array(np.diag([1.0, 1e3]))), diagonal_is_round(sp.csr_array([[1, 1], [0, 1e-3]]))
-        (True, False)
-    """
-    many = np.diff(weighted.indptr) > 1  # a bound adds to the diagonal alone
-    dense, bounds = weighted[np.flatnonzero(many)].toarray(), weighted[np.flatnonzero(~many)]
-    gram = dense.T @ dense + np.diag(np.asarray(bounds.power(2).sum(0)).ravel())
-    scale = 1 / np.sqrt(np.diag(gram))
-    try:
-        factor = scipy.linalg.cho_factor(scale[:, None] * gram * scale)
-    except (np.linalg.LinAlgError, ValueError):
-        return False
-    upper = np.triu(factor[0])
-    start = np.cos(np.arange(len(scale)))
-    largest = _growth(lambda x: upper.T @ (upper @ x), start)
-    return largest * _growth(lambda x: scipy.linalg.cho_solve(factor, x), start) <= ROUND
-
-
-def _growth(times: Callable[[Array], Array], x: Array) -> float:
-    """The largest eigenvalue of a positive definite map, by power iterations from a fixed vector."""
-    for _ in range(POWERS):
-        x = times(x / np.linalg.norm(x))
-    return float(np.linalg.norm(x))
-
-
-def _principal(weighted: Array) -> tuple[Array, Array]:
-    """Curvatures of WᵀW and their directions (one a row): from singular values, which keep a thin set's digits."""
-    d = weighted.shape[1]
-    if d > FEW:  # several times faster
-        curvature, directions = np.linalg.eigh(weighted.T @ weighted)
-        return np.maximum(curvature, 0.0), directions.T
-    _, values, directions = np.linalg.svd(weighted, full_matrices=True)
-    return np.concatenate([values**2, np.zeros(d - len(values))]), directions
 
 
 # -- lines and rays --------------------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.map_into import MapInto
-from rayhull.nn.ways import Nearest, Seen
-from rayhull.projection.formulas import formula_of
 
 if TYPE_CHECKING:
     from rayhull.nn.layers import Constrained
@@ -90,7 +88,7 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
     start = 0
     for part in rest.parts:
         own, way = slice(start, start + part.coefficients), part.way
-        if isinstance(way, Seen):
+        if {"units", "base"} <= way.exact.keys() and way.keeps_inside:
             units, base = (torch.as_tensor(way.exact[name], device=weight.device) for name in ("units", "base"))
             weight[own] *= units.tile(part.count)[:, None]
             bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)
@@ -239,7 +237,7 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
                 'their ranges when the layer is built (varies=, method="steps"), which gives base points by an affine '
                 "rule."
             )
-        if any(isinstance(p.way, Nearest) and formula_of(p.way.nearest.projector, sides) is None for p in into.parts):
+        if not all(part.way.fits_graphs(sides) for part in into.parts):
             raise RayhullError(
                 "the nearest point of this set is found by an iterative solver, which an ONNX graph cannot hold: "
                 'export a layer with method="steps", or project what comes out of the file with rayhull.project.'

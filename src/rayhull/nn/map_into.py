@@ -18,11 +18,11 @@ from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
 from rayhull.nn.blocks import Finishes, Part, Parts, event_order
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.frame import base_of_each
 from rayhull.nn.recognise import Choice, LayerOptions, Options, choose
 from rayhull.nn.ways import Bounds, Nearest, value_of
 from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides
+from rayhull.sets.frame import base_of_each
 from rayhull.sets.polyhedron import need_set
 from rayhull.sets.rows import Array
 
@@ -120,7 +120,7 @@ class MapInto(Constants, OfSet):
         bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
         pairs = [(kind, Options(**{**vars(options), "base": own})) for kind, own in zip(kinds, bases, strict=True)]
         choices = [self._choose(kind.polyhedron, own) for kind, own in pairs]
-        if len(kinds) + len(kinds[0].index) > 2 and all(isinstance(choice.way, Nearest | Bounds) for choice in choices):
+        if len(kinds) + len(kinds[0].index) > 2 and all(choice.way.is_nearest for choice in choices):
             return [_together(P, kinds, choices, options.factory)]
         whole = len(kinds) == 1 and kinds[0].index.shape[0] == 1 and kinds[0].polyhedron is P
         assert whole or all(kind.polyhedron is not P for kind in kinds)
@@ -293,7 +293,7 @@ class MapInto(Constants, OfSet):
             ax: axes to draw on.
             reach: two coefficients are drawn as a grid up to ±reach, more as random points of this scale.
         """
-        from rayhull.nn.extras import draw
+        from rayhull.nn.drawing import draw
 
         return draw(self, coordinates, ax, reach)
 

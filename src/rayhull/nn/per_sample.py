@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows, times
-from rayhull.maps.graphs import hides_numbers
+from rayhull.maps.graphs import hides_numbers, in_vmap
 from rayhull.maps.leak import damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.ways import Steps, value_of
-from rayhull.projection.module import Nearest
+from rayhull.nn.ways import value_of
+from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 
@@ -37,10 +38,11 @@ CERTIFIED = 1e-9  # more than the projection's own tolerance
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 TINY = torch.finfo(torch.float32).tiny
 HIDDEN = (
-    "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows come with the sample, nor "
-    "under strict=True that of a set without a known base point. State the ranges of b, b_eq, lower or upper when the "
-    "layer is built, varies={'b': (low, high)}; give base points with the call, base=; or call the layer outside."
+    "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows (A, A_eq) come with the "
+    "sample: call the layer outside. Nor can they, under strict=True, for a set without a known base point: state the "
+    "ranges of b, b_eq, lower or upper when the layer is built, varies={'b': (low, high)}, or give base points, base=."
 )
+LARGE = 1e30  # the right-hand side of a row that says nothing
 
 
 class PerSample(Constants):
@@ -66,7 +68,7 @@ class PerSample(Constants):
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.polyhedron, self.infeasible = P, infeasible
         self.rule = None if varies is None else _rule_or_none(P, varies, scale)
-        self.nearest = Nearest(P, infeasible="raise" if infeasible == "raise" else "least")
+        self.nearest = NearestPoint(P, infeasible="raise" if infeasible == "raise" else "least")
         if self.rule is not None:
             self.constant("K", self.rule.matrix)
             self.constant("k", self.rule.offset)
@@ -89,13 +91,17 @@ class PerSample(Constants):
     def points(self, u: Tensor, sides: Sides) -> Tensor:
         """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
         shape, given = self.polyhedron.shape, sides.without_base(self.polyhedron.shape)
-        if sides.has_rows and hides_numbers(u):
+        if sides.b is not None:
+            sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
+        outside = sides.has_rows and hides_numbers(u)
+        if outside and (self._is_closed(sides) or torch.compiler.is_exporting() or in_vmap(u)):
             return self._in_closed_form(u, sides)
         flat, batch, own = self._spread(u, sides)
         known = flat.isfinite().all(-1)
         flat = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat))
         given = own.without_base(shape)
-        near: Tensor = self.nearest(flat.reshape(-1, *shape), **given)
+        nearest = _outside_graphs if outside else _inside_graphs
+        near: Tensor = nearest(self.nearest, flat.reshape(-1, *shape), given)
         if self.infeasible == "nan" and not hides_numbers(u):
             missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
             known = known & ~missed
@@ -107,13 +113,15 @@ class PerSample(Constants):
         batch = sides.batch(tuple(u.shape[:-1]))
         return u.expand(*batch, -1).reshape(-1, u.shape[-1]), batch, sides.spread(batch, u.dtype)
 
-    def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
-        """One or two rows of the sample are all there is: a formula, which graphs hold."""
+    def _is_closed(self, sides: Sides) -> bool:
+        """Whether one or two rows of the sample are all there is."""
         P = self.polyhedron
-        alone = not len(P.equality_rows) and P.layout.upper_rows.stop == P.layout.lower_rows.stop == len(
-            P.layout.inequalities
-        )
-        if not alone or set(sides.given) - {"A", "b"} or sides.A is None or sides.A.shape[-2] > 2:
+        alone = not len(P.equality_rows) and len(P.rows) == len(P.layout.inequalities)
+        return alone and set(sides.given) <= {"A", "b"} and sides.A is not None and sides.A.shape[-2] <= 2
+
+    def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
+        """A formula, which graphs hold."""
+        if not self._is_closed(sides):
             raise RayhullError(HIDDEN)
         flat, batch, own = self._spread(u, sides)
         b = self.b.expand(len(flat), -1) if own.b is None else own.b
@@ -210,6 +218,14 @@ class PerSample(Constants):
         )
 
 
+def _inside_graphs(nearest: NearestPoint, x: Tensor, sides: dict[str, Tensor]) -> Tensor:
+    found: Tensor = nearest(x, **sides)
+    return found
+
+
+_outside_graphs = _disable_dynamo(_inside_graphs)  # torch.compile breaks its graph there
+
+
 def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into.per_sample
@@ -243,13 +259,11 @@ def _certified(into: MapInto, sides: Sides, x: Tensor) -> Tensor | None:
     """Which samples their base point certifies: slack in every row of every block; None where no block asks."""
     found = None
     for part in into.parts:
-        way, own = part.way, sides if part.sides is None else part.sides(sides)
-        if isinstance(way, Steps) and way.shrinks:
-            slack = way.slack(own)
-            if any(s is not None for s in slack):
-                each = slack.is_positive
-                each = each if part.sides is None else each.all(-1)
-                found = each if found is None else found & each
+        slack = part.way.slack(sides if part.sides is None else part.sides(sides))
+        if slack is not None:
+            each = slack.is_positive
+            each = each if part.sides is None else each.all(-1)
+            found = each if found is None else found & each
     return None if found is None else found.expand(x.shape[:-1])
 
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
-from rayhull.nn.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
 from rayhull.nn.ways import Bounds, Inverse, Nearest, Rays, Steps, Vertices, Way, Whole, two_sided
 from rayhull.projection import project
 from rayhull.projection.plan import structure
+from rayhull.sets.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:

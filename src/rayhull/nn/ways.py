@@ -7,6 +7,7 @@ coefficients of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +23,12 @@ from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import ROOT, Factor, clamped, splitting
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.frame import DEPENDENT, Frame, near_one
 from rayhull.nn.scaling import Gauge, Slack
-from rayhull.projection.module import Nearest as NearestPoints
+from rayhull.projection.formulas import formula_of
+from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solve import Leak
+from rayhull.sets.frame import DEPENDENT, Frame, near_one
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -46,13 +48,13 @@ class Way(Constants):
     Attributes:
         coefficients: how many numbers one block takes.
         keeps_inside: whether coefficients are coordinates, and points of the block stay where they are.
-        in_order: whether what comes out is in a cone, in rational arithmetic and rounded to any float type.
         follows: which sides of the sample ``forward`` takes into account; b_eq needs a base point that meets it.
+        is_nearest: whether it is the nearest point, which all kinds of blocks can take together.
         shrinking, smooth: switches of the shrink.
     """
 
     coefficients: int
-    keeps_inside = in_order = False
+    keeps_inside = is_nearest = False
     follows: frozenset[str] = frozenset()
     shrinking, smooth = True, False
 
@@ -68,6 +70,14 @@ class Way(Constants):
         """Points of the block; ``sides`` may bring a base point of each sample, too."""
         raise NotImplementedError
 
+    def slack(self, sides: Sides) -> Slack | None:
+        """The slack at the base point for the sides of each sample, where a shrink needs one."""
+        return None
+
+    def fits_graphs(self, sides: Sequence[str]) -> bool:
+        """Whether tensor operations are all that it takes, for these sides of the sample."""
+        return True
+
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         """The same, past which a share of the gradient leaks to u, where ``keeps_inside``."""
         x: Tensor = self(damped(u, share), sides)
@@ -81,7 +91,7 @@ class Way(Constants):
 class Whole(Way):
     """No row at all: x = u."""
 
-    keeps_inside = in_order = True
+    keeps_inside = True
     follows = frozenset({"b", "b_eq"})
 
     def __init__(self, size: int, scale: float, factory: Factory) -> None:
@@ -130,12 +140,12 @@ class Nearest(Seen):
         base, units: x0 and s, flat.
     """
 
+    is_nearest = True
     follows = frozenset({"b", "b_eq", "lower", "upper"})
 
-    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory, *, in_order: bool = False) -> None:
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
         super().__init__(base, units, factory)
-        self.nearest, self.in_order = NearestPoints(P), in_order
-        self.event = P.shape
+        self.nearest, self.event = NearestPoint(P), P.shape
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
@@ -146,6 +156,9 @@ class Nearest(Seen):
         x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
         return torch.where(known, z, torch.full_like(z, torch.nan))
+
+    def fits_graphs(self, sides: Sequence[str]) -> bool:
+        return formula_of(self.nearest.projector, sides) is not None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         found = None if sides.given else self._direct(u, Leak(share, self.units, block))
@@ -170,6 +183,7 @@ class Nearest(Seen):
 class Bounds(Seen):
     """Bounds alone: x = clamp(x0 + s c), the nearest point."""
 
+    is_nearest = True
     lower: Tensor
     upper: Tensor
 
@@ -290,8 +304,9 @@ class Steps(Seen):
         low, high, below, limit = (v.expand(*batch, -1) for v in (low, high, below, limit))
         return torch.cat([low, below], -1), torch.cat([high, limit], -1)
 
-    def slack(self, sides: Sides) -> Slack:
-        """The slack at the base point for the sides of each sample."""
+    def slack(self, sides: Sides) -> Slack | None:
+        if not self.shrinks:
+            return None
         gauge, base = self.gauge, self.base if sides.base is None else sides.base
         moved = sides.base is not None
         rows = upper = lower = None
@@ -303,7 +318,7 @@ class Steps(Seen):
             upper = high
         if (self.bounded and (moved or sides.lower is not None)) or sides.lower is not None:
             lower = -low
-        return Slack(rows, upper, lower)
+        return None if rows is upper is lower is None else Slack(rows, upper, lower)
 
 
 class Inverse(Seen):

@@ -55,7 +55,7 @@ class OfSet(nn.Module):
             )
 
 
-class Nearest(nn.Module):
+class NearestPoint(nn.Module):
     """The nearest point of a set within a layer, whose own checkpoint names the set already.
 
     Args:
@@ -149,7 +149,7 @@ class Projection(OfSet):
         super().__init__()
         self.polyhedron, self.leak = P, check_leak(leak)
         self.register_buffer("block", block_of_each(P) if leak else torch.empty(0).long(), persistent=False)
-        self.nearest = Nearest(P, solver=solver, weights=weights, infeasible=infeasible)
+        self.nearest = NearestPoint(P, solver=solver, weights=weights, infeasible=infeasible)
         self.warm_start = warm_start
         self._last: list[Tensor] | None = None
 

@@ -12,7 +12,7 @@ from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, flat_points, flat_sides, has_derivatives
-from rayhull.projection.solve import SIDES, Info, Leak, Nearest, Projected, info, solve
+from rayhull.projection.solve import SIDES, Differentiable, Info, Leak, Projected, info, solve
 from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
 
@@ -63,7 +63,7 @@ class Projector:
             done = solve(blocks, flat.detach(), given, self.infeasible, guess)
         if not followed:
             return done.z if flat is x else done.z.reshape(x.shape), done
-        z: Tensor = Nearest.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
+        z: Tensor = Differentiable.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
         return z if flat is x else z.reshape(x.shape), done
 
     def direct(self, x: Tensor, leak: Leak | None = None) -> Tensor | None:
@@ -82,7 +82,7 @@ class Projector:
                 done.solutions.append(solution)
         if not (x.requires_grad and torch.is_grad_enabled()):
             return done.z
-        z: Tensor = Nearest.apply(done, leak, x, *(None,) * SIDES)  # type: ignore[no-untyped-call]
+        z: Tensor = Differentiable.apply(done, leak, x, *(None,) * SIDES)  # type: ignore[no-untyped-call]
         return z
 
     def info(self, done: Projected, x: Tensor) -> Info:

@@ -252,7 +252,7 @@ class Leak(NamedTuple):
         return torch.lerp(pulled, along_the_set(g, d, self.unit, self.block), self.share)
 
 
-class Nearest(torch.autograd.Function):
+class Differentiable(torch.autograd.Function):
     """(x, b, b_eq, lower, upper) → nearest points (n, D), which are found already."""
 
     @staticmethod
