@@ -183,7 +183,7 @@ def summary() -> str:
         study(),
         decoders(),
         inference(),
-        "More on these studies: [the paper's studies](reproduction.md).",
+        "More on these studies, and of which layer our rows are: [the paper's studies](reproduction.md).",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
