@@ -64,6 +64,8 @@ def test_the_head_meets_the_demand_of_the_sample(program: dict[str, Any], featur
     x[:, 0].sum().backward()
     assert demand.grad is not None
     assert demand.grad.isfinite().all()
+    stated = torch.as_tensor(P.equalities.rhs).float()
+    assert torch.allclose(head(features, b_eq=stated), head(features), rtol=1e-5, atol=1e-4)
 
 
 def test_the_head_meets_rows_of_the_sample(program: dict[str, Any], features: torch.Tensor) -> None:

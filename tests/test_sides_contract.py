@@ -241,6 +241,21 @@ def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Ex
         layer(torch.randn(4, 3, dtype=torch.float64), **sides)
 
 
+@pytest.mark.parametrize("way", POLYTOPE)
+@pytest.mark.parametrize("name", ["equalities and bounds", "triangle"])
+def test_gradients_agree_with_finite_differences_in_rows_of_the_sample(name: str, way: str) -> None:
+    """Those in the other sides are in test_sides_gradients.py."""
+    torch.manual_seed(1)
+    layer, h = layer_of(name, way), torch.randn(2, 3, dtype=torch.float64)
+    for sides in (given for given in varied(layer.polyhedron) if {"A", "A_eq"} & set(given)):
+        own = {side: value[:2].clone().requires_grad_() for side, value in sides.items()}
+
+        def points(*values: Tensor, names: tuple[str, ...] = tuple(own)) -> Tensor:
+            return layer(h, **dict(zip(names, values, strict=True)))
+
+        assert torch.autograd.gradcheck(points, tuple(own.values()), atol=1e-4, rtol=1e-3), tuple(own)
+
+
 # -- graphs ------------------------------------------------------------------------------------------------------------
 
 
