@@ -109,7 +109,8 @@ class MapInto(Constants, OfSet):
         self.index("order", order)
         self.index("block", block_of_each(P).numpy())
         self.constant("units", _units(self.parts, places, P.dim))
-        self.per_sample = per_sample.PerSample(P, self.varies, given["infeasible"], scale, factory)
+        ranges = None if all(part.way.is_nearest for part in self.parts) else self.varies
+        self.per_sample = per_sample.PerSample(P, ranges, given["infeasible"], scale, factory)
         self.finishes = None
         self.smooth, self.shrinking = given["smooth"], True
         self.strict = given["strict"]
@@ -232,7 +233,7 @@ class MapInto(Constants, OfSet):
 
     def follows(self, sides: Sides, base: Tensor | None) -> bool:
         """Whether the blocks' own ways take these sides: steps need a base point that meets the equalities."""
-        if sides.has_rows or (self.varies is not None and base is None):
+        if sides.has_rows or (self.per_sample.rule is not None and base is None):
             return False
         if self.per_sample.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in self.parts):
             return False  # it refuses empty sets

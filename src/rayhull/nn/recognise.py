@@ -1,8 +1,9 @@
 """Which way into a block: by name, or ``"auto"``.
 
-The nearest point where the block has a structure for it, softmax weights of vertices for probabilities, else as many
-steps towards the nearest point as one trial asks for, and the nearest point itself where no number of them is near.
-Nothing is timed and no draw is new: the same set gives the same way everywhere.
+The nearest point, which learns best (docs/learning.md): by structure, or exactly where the block is small. Probabilities
+take softmax weights of their vertices. In a large block without structure as many steps towards the nearest point are
+taken as one trial asks for, and the nearest point itself where no number of them is near. Nothing is timed and no draw
+is new: the same set gives the same way everywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
-from rayhull.nn.ways import Bounds, Inverse, Nearest, Rays, Steps, Vertices, Way, Whole, two_sided
+from rayhull.nn.ways import Bounds, Nearest, Rays, Steps, Vertices, Way, Whole
 from rayhull.projection import project
 from rayhull.projection.plan import structure
 from rayhull.sets.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
@@ -33,7 +34,10 @@ START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the 
 MANY_VERTICES, SMALL = 16, 64  # vertices for each coordinate, and coordinates, up to which probabilities take softmax
 USUAL_STEPS = 20  # of method="steps", where the user says nothing
 STEPS = (5, 10, 20, 40, 80)  # that are tried
-NEAR = 0.02  # what steps may leave of the way to the nearest point, as a share of the block's own size
+EXACT = 400  # coordinates up to which an exact active set costs no more than the steps that are near it
+NEAR = 0.005  # what steps may leave of the way to the nearest point, as a share of the block's own size
+FAR = 0.2  # what they may leave without a warning
+INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
 POINTS, NUMBERS = (6, 24), 6000  # of a trial: the fewest and the most points, and how many numbers they hold
 SPREADS = (2.0, 8.0)  # of the points, in units: around the block, and so far out that corners are nearest
 STRETCHES, MANY = (1.0, 2.0), 300  # weights of the rows beside bounds, and coordinates up to which both are tried
@@ -96,7 +100,7 @@ def steps(P: Polyhedron, options: Options) -> Choice:
     if not count or is_large(P):
         return Choice(way, f"{count} steps and a shrink, as asked")
     left = Trial.of(P, frame, units).left(count)
-    if left > 10 * NEAR:
+    if left > FAR:
         warn(
             f"{count} steps leave {left:.0%} of the way to the nearest point, so that this layer may learn badly: give "
             'more steps=, or method="nearest".'
@@ -170,11 +174,10 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return found
     if (name := structure(P)) is not None:
         return nearest(P, options, f"the nearest point by its structure: {name}")
+    if P.dim <= EXACT:
+        return nearest(P, options, "the nearest point, by an exact active set: the block is small")
     frame = inside(P, options.base, options.scale)
     units = units_at(P, frame, options.scale)
-    if not options.varies and (rows := two_sided(P)) is not None:
-        back = Inverse(*rows, frame.base, units, options.factory)
-        return Choice(back, f"{P.dim} independent rows between limits: clamped, and back by their inverse")
     if is_large(P):
         return _untried(P, options)
     count, stretch, why = Trial.of(P, frame, units).steps()
@@ -220,7 +223,7 @@ def warn(message: str) -> None:
 def _level_of_caller() -> int:
     """The stacklevel (for whoever calls this) of the line outside rayhull and torch that makes the layer."""
     level, frame = 0, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("rayhull", "torch")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INNER):
         level, frame = level + 1, frame.f_back
     return level + 1
 

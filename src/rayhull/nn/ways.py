@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -321,29 +320,6 @@ class Steps(Seen):
         return None if rows is upper is lower is None else Slack(rows, upper, lower)
 
 
-class Inverse(Seen):
-    """As many independent two-sided rows as coordinates: x = B⁻¹ clamp(B u), the identity inside.
-
-    Args:
-        rows: B (n, n).
-        low, high: of B x.
-    """
-
-    rows: Tensor
-    back: Tensor
-    low: Tensor
-    high: Tensor
-
-    def __init__(self, rows: Array, low: Array, high: Array, base: Array, units: Array, factory: Factory) -> None:
-        super().__init__(base, units, factory)
-        for name, values in {"rows": rows, "back": np.linalg.inv(rows), "low": low, "high": high}.items():
-            self.constant(name, values)
-
-    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        values = u @ self.rows.mT
-        return u + (clamped(values, self.low, self.high) - values) @ self.back.mT
-
-
 class Rays(Way):
     """x0 + L γ + R f(β): lines followed both ways, rays with non-negative weights; rows with slack by the shrink.
 
@@ -427,26 +403,3 @@ class Vertices(Way):
         else:
             x = self.weights(u[..., : self.count]) @ self.vertices + self.beyond(u[..., self.count :])
         return value_of(clamped(x.detach(), self.lower, self.upper), x) if self.bounded else x
-
-
-def two_sided(P: Polyhedron) -> tuple[Array, Array, Array] | None:
-    """B, low and high of a block {low <= B x <= high} with an invertible B of as many rows as coordinates, or None."""
-    rows = P.rows
-    if len(P.equality_rows) or len(rows) != 2 * P.dim or not len(P.inequalities):
-        return None
-    matrix = sp.csr_array(rows.matrix).toarray()
-    scale = near_one(matrix)[:, None]
-    keys = [tuple(np.abs(row * s)) for row, s in zip(matrix, scale[:, 0], strict=True)]
-    pairs: dict[tuple[float, ...], list[int]] = {}
-    for number, key in enumerate(keys):
-        pairs.setdefault(key, []).append(number)
-    found = list(pairs.values())
-    if len(found) != P.dim or any(len(pair) != 2 for pair in found):
-        return None
-    first, second = (np.array([pair[k] for pair in found]) for k in (0, 1))
-    if (matrix[first] * scale[first] != -matrix[second] * scale[second]).any():
-        return None
-    B = matrix[first] * scale[first]
-    if np.linalg.cond(B) > 1e6:
-        return None
-    return B, -rows.rhs[second] * scale[second, 0], rows.rhs[first] * scale[first, 0]
