@@ -206,7 +206,6 @@ class Steps(Seen):
         stretch: the weight of rows beside bounds in the steps.
     """
 
-    follows = frozenset({"b", "lower", "upper"})
     equal: Tensor
     lower: Tensor
     upper: Tensor
@@ -225,6 +224,7 @@ class Steps(Seen):
         super().__init__(frame.base, units, factory)
         self.has_equalities = frame.equal.shape[1] > 0
         self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
@@ -304,8 +304,6 @@ class Steps(Seen):
         return torch.cat([low, below], -1), torch.cat([high, limit], -1)
 
     def slack(self, sides: Sides) -> Slack | None:
-        if not self.shrinks:
-            return None
         gauge, base = self.gauge, self.base if sides.base is None else sides.base
         moved = sides.base is not None
         rows = upper = lower = None
