@@ -1,4 +1,4 @@
-"""Deliberate faults, and the tests that must see them: a file for each room and for strict. ``make mutants`` plants them.
+"""Deliberate faults, and the tests that must see them: a file a room, and one for strict. ``make mutants`` plants all.
 
 A mutant changes one piece of text in one file of ``src/rayhull``. It is killed when a test that it names fails. Where
 "hard" lives (margins, certificates, tolerances, the order of blocks) a fault that no test sees is a promise that
