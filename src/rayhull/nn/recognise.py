@@ -1,9 +1,9 @@
 """Which way into a block: by name, or ``"auto"``.
 
 The nearest point, which learns best (docs/learning.md): by structure, or exactly where the block is small.
-Probabilities take softmax weights of their vertices. In a large block without structure as many steps towards the nearest point are
-taken as one trial asks for, and the nearest point itself where no number of them is near. Nothing is timed and no draw
-is new: the same set gives the same way everywhere.
+Probabilities take softmax weights of their vertices. In a large block without structure as many steps towards the
+nearest point are taken as one trial asks for, and the nearest point itself where no number of them is near. Nothing is
+timed and no draw is new: the same set gives the same way everywhere.
 """
 
 from __future__ import annotations

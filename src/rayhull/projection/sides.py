@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.rows import Rows
 
 
 class Sides(NamedTuple):
@@ -70,15 +71,8 @@ class Sides(NamedTuple):
 
     def _shapes(self, P: Polyhedron) -> dict[str, tuple[int, ...]]:
         """The event shape of each side that is given; rows of the sample may be more or fewer than the stated ones."""
-        m, m_eq = (
-            self._rows(matrix, rhs, len(rows))
-            for matrix, rhs, rows in ((self.A, self.b, P.inequalities), (self.A_eq, self.b_eq, P.equalities))
-        )
-        return {name: event_shape(P, name, m, m_eq) for name in self.given}
-
-    @staticmethod
-    def _rows(matrix: Tensor | None, rhs: Tensor | None, stated: int) -> int:
-        return stated if matrix is None or rhs is None or matrix.ndim < 2 else int(matrix.shape[-2])
+        sizes = [_rows(getattr(self, m), getattr(self, b), len(rows), b) for m, b, rows in _matrices(P)]
+        return {name: event_shape(P, name, *sizes) for name in self.given}
 
     def batch(self, points: tuple[int, ...]) -> tuple[int, ...]:
         """The batch dimensions of points and sides together."""
@@ -135,11 +129,27 @@ def flat_sides(P: Polyhedron, values: dict[str, Any], batch: tuple[int, ...], li
     unknown = set(given) - set(NAMES)
     if unknown:
         raise TypeError(f"unknown side {sorted(unknown)[0]!r}: the sides are {', '.join(NAMES)}.")
-    return Sides(**{name: _flat_side(P, name, v, batch, like) for name, v in given.items()}) if given else NONE
+    if not given:
+        return NONE
+    sizes = [_rows(given.get(m), given.get(b), len(rows), b) for m, b, rows in _matrices(P)]
+    return Sides(**{name: _flat_side(event_shape(P, name, *sizes), name, v, batch, like) for name, v in given.items()})
 
 
-def _flat_side(P: Polyhedron, name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:
-    event = event_shape(P, name, len(P.inequalities), len(P.equalities))
+def _matrices(P: Polyhedron) -> tuple[tuple[str, str, Rows], ...]:
+    return ("A", "b", P.inequalities), ("A_eq", "b_eq", P.equalities)
+
+
+def _rows(matrix: Any, rhs: Any, stated: int, name: str) -> int:
+    """How many rows there are: those of the sample may be more or fewer than the stated ones, with sides of their own."""
+    shape = () if matrix is None else tuple(np.shape(matrix))
+    if len(shape) < 2 or shape[-2] == stated:
+        return stated
+    if rhs is None:
+        raise ValueError(f"{shape[-2]} rows come with the call where the set states {stated}: give their {name}, too.")
+    return int(shape[-2])
+
+
+def _flat_side(event: tuple[int, ...], name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:
     side = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=float))
     if side.device != like.device:
         side = side.to(like.device)
