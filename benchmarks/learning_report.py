@@ -110,8 +110,8 @@ def costs(results: Mapping[str, Mapping[str, Row]], timed: Mapping[str, Mapping[
 
 def _way(described: str) -> str:
     """The way of each kind of block in a description, without the reason."""
-    ways = re.findall(r"^  (?:one block|\d+ blocks) of \d+: ([^:]*?)(?:, as asked.*|, for probabilities|: .*)?$", described, re.MULTILINE)
-    return ", ".join(dict.fromkeys(ways))
+    ways = re.findall(r"^  (?:one block|\d+ blocks) of \d+: ([^:]*)", described, re.MULTILINE)
+    return ", ".join(dict.fromkeys(re.sub(", (as asked|for probabilities).*", "", way) for way in ways))
 
 
 def plot(results: Mapping[str, Mapping[str, Row]]) -> None:

@@ -26,6 +26,7 @@ at_bus = sensitivity[:, gen[:, 0].astype(int)]  # (41, 6)
 quadratic, linear = torch.tensor(case["gencost"][:, 4]), torch.tensor(case["gencost"][:, 5])
 limits, sensitivity = torch.tensor(branch[:, 5]), torch.tensor(sensitivity)
 
+
 # %%
 # The set: the sum of the generators is the demand, flows stay within the limits of the lines, both ways. It is stated
 # for the usual demand; ``sides`` has what another demand makes of it.

@@ -2,7 +2,8 @@
 To ONNX and back
 ================
 
-Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. With ``strict=True`` the floats that come
+Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. A graph holds steps towards the nearest
+point, not the solver that finds it, so the layer takes ``method="steps"``. With ``strict=True`` the floats that come
 out of the runtime obey the rules in exact arithmetic, as they do in PyTorch.
 """
 
@@ -17,7 +18,7 @@ import rayhull as rh
 torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 P = rh.Polyhedron([[1.0, 1.0], [-1.3, 0.4], [0.2, -1.1]], [1.0, 0.7, 0.6])  # a triangle
-model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), rh.Constrained(32, P, strict=True))
+model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), rh.Constrained(32, P, method="steps", strict=True))
 
 # %%
 # Fold what is linear into one Linear and write the file.
