@@ -133,68 +133,68 @@ class PerSample(Constants):
     # -- strict ------------------------------------------------------------------------------------------------------
 
     def strict_points(self, x: Tensor, base: Tensor | None, sides: Sides) -> Tensor:
-        """x, inside up to rounding → inside the sample's own set in rational arithmetic, or refused. Shape: (\\*, d)"""
+        """x, inside up to rounding → inside the sample's own set in rational arithmetic, or refused. Shape: (\\*, d)
+
+        Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
+        """
         flat, batch, own = self._spread(x.detach(), sides)
-        rows, rhs, size = self._rows(flat, own)
+        n, A = len(flat), torch.as_tensor(self.polyhedron.inequalities.matrix.toarray(), device=flat.device)
+        rows, rhs = A if own.A is None else own.A.double(), self._own("b", own).expand(n, -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
-            out = self._shrunk(flat.double(), x0, rows, rhs, size).to(x.dtype)
-            out, safe = self._within(out, own), self._within(x0.to(x.dtype), own)
+            out = self._within(self._shrunk(flat.double(), x0, rows, rhs, own).to(x.dtype), own)
+            safe = self._within(x0.to(x.dtype), own)
             held, base_held = proven(out, rows, rhs), proven(safe, rows, rhs)
             out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
             held = held | base_held
         else:
-            margins = (8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])), CERTIFIED)
-            out = self._within(self._tightened(flat, own, rows, margins[0] * size), own)
+            out = self._within(self._tightened(flat, own, rows, 8 * as_single(_rounding(x.dtype, flat))), own)
             held = proven(out, rows, rhs)
             if x.dtype == torch.float64 and not bool(held.all()):  # nearest points are certified to less than an ulp
-                again = self._within(self._tightened(flat, own, rows, margins[1] * size), own)
+                again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
                 out = torch.where(held.unsqueeze(-1), out, again)
                 held = proven(out, rows, rhs)
-        return self._refused(out, held, flat, own).reshape(*batch, -1)
+        return self._refused(out, held & self._is_within(out, own), flat, own).reshape(*batch, -1)
 
-    def _rows(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor, Tensor]:
-        """Every row and bound of each sample, (M, d) or (n, M, d), right-hand sides (n, M), and |a|·|x| + |b|."""
-        P, n = self.polyhedron, len(x)
-        stated = torch.as_tensor(P.inequalities.matrix.toarray(), device=x.device)
-        A = stated if sides.A is None else sides.A.double()
-        eye = torch.eye(P.dim, dtype=torch.float64, device=x.device).expand(*A.shape[:-2], -1, -1)
-        b, low, high = (
-            (getattr(self, name) if getattr(sides, name) is None else getattr(sides, name)).double().expand(n, -1)
-            for name in ("b", "lower", "upper")
-        )
-        rows, rhs = torch.cat([A, eye, -eye], -2), torch.cat([b, high, -low], -1)
-        size = times(rows.abs(), x.double().abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
-        return rows, rhs, size
+    def _own(self, name: str, sides: Sides) -> Tensor:
+        """A side of the sample, or the stated one, in float64."""
+        given = getattr(sides, name)
+        return (getattr(self, name) if given is None else given).double()
 
-    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, size: Tensor) -> Tensor:
+    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides) -> Tensor:
         """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
         y, u, g = x - x0, roundoff(self.dtype), gamma(x.shape[-1])
-        steep = rows.abs().sum(-1)
+        steep, size = rows.abs().sum(-1), times(rows.abs(), x.abs()) + rhs.abs()
         values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
         margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
-        slack = (rhs - times(rows, x0) - margin).clamp_max(1e300)
+        above, below = self._own("upper", sides) - x0, x0 - self._own("lower", sides)
+        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp_max(1e300)
+        values = torch.cat([values, y, -y], -1)
         inside = slack > 0
         share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
-    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, margin: Tensor) -> Tensor:
-        """The nearest point of the set less a margin of each row. Shape: margin (n, M)"""
+    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
+        """The nearest point of the set less a margin of each row and bound, a share of the terms in it."""
         if hides_numbers(x):
             raise RayhullError(HIDDEN)
-        P, m = self.polyhedron, rows.shape[-2] - 2 * x.shape[-1]
-        b, low, high = (
-            (getattr(self, name) if getattr(sides, name) is None else getattr(sides, name)).double()
-            for name in ("b", "lower", "upper")
-        )
-        bounds = margin[:, m:].chunk(2, -1)
-        tight = sides._replace(b=b - margin[:, :m], upper=high - bounds[0], lower=low + bounds[1], base=None)
-        tight = tight if P.layout.upper.size or sides.upper is not None else tight._replace(upper=None)
-        tight = tight if P.layout.lower.size or sides.lower is not None else tight._replace(lower=None)
-        tight = tight if m else tight._replace(b=None)
-        known = x.isfinite().all(-1, keepdim=True)
-        found = self.nearest(torch.where(known, x, 0.0).double().reshape(-1, *P.shape), **tight.without_base(P.shape))
+        P, wide = self.polyhedron, x.double()
+        b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
+        tight: dict[str, Tensor | None] = {"base": None}
+        if rows.shape[-2]:
+            tight["b"] = b - share * (times(rows.abs(), wide.abs()) + b.abs())
+        if sides.upper is not None or P.layout.upper.size:
+            tight["upper"] = high - share * (wide.abs() + high.nan_to_num(posinf=0.0).abs())
+        if sides.lower is not None or P.layout.lower.size:
+            tight["lower"] = low + share * (wide.abs() + low.nan_to_num(neginf=0.0).abs())
+        known, own = x.isfinite().all(-1, keepdim=True), sides._replace(**tight).without_base(P.shape)
+        found = self.nearest(torch.where(known, wide, 0.0).reshape(-1, *P.shape), **own)
         return torch.where(known, found.flatten(1), torch.nan).to(x.dtype)
+
+    def _is_within(self, x: Tensor, sides: Sides) -> Tensor:
+        """Whether every coordinate is between its bounds, which may cross. Shape: (n, d) → (n,)"""
+        wide = x.double()
+        return ((wide <= self._own("upper", sides)) & (wide >= self._own("lower", sides))).all(-1)
 
     def _within(self, x: Tensor, sides: Sides) -> Tensor:
         """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""
@@ -284,6 +284,10 @@ def _rescued(into: MapInto, x: Tensor, certified: Tensor, c: Tensor, sides: Side
         text = re.sub(r"sample (\d+)", lambda found: f"sample {int(which[int(found[1])])}", str(error))
         raise EmptySetError(f"among samples {_listed(which)}: {text}", error.rows) from None
     return x.reshape(-1, x.shape[-1]).index_copy(0, which, near.to(x.dtype)).reshape(x.shape)
+
+
+def _rounding(dtype: torch.dtype, x: Tensor) -> float:
+    return roundoff(dtype) + gamma(x.shape[-1])
 
 
 def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:

@@ -140,7 +140,7 @@ def _matrices(P: Polyhedron) -> tuple[tuple[str, str, Rows], ...]:
 
 
 def _rows(matrix: Any, rhs: Any, stated: int, name: str) -> int:
-    """How many rows there are: those of the sample may be more or fewer than the stated ones, with sides of their own."""
+    """How many rows there are: a sample may have more or fewer than the set states, with sides of their own."""
     shape = () if matrix is None else tuple(np.shape(matrix))
     if len(shape) < 2 or shape[-2] == stated:
         return stated
