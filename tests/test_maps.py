@@ -12,16 +12,15 @@ import torch
 import rayhull as rh
 from rayhull.maps.closed_forms import clipped_shift, onto_two_rows
 from rayhull.maps.coefficients import (
-    DENSE,
     NONNEGATIVE,
     WEIGHTS,
     nonnegative_named,
-    round_coordinates,
     weights_named,
     without,
     without_carefully,
 )
 from rayhull.maps.shrink import factor, finite, proven, pull, shrink, smooth_factor
+from rayhull.sets.frame import DENSE, round_coordinates
 
 INF = float("inf")
 SCALES = (1e-30, 1e-6, 1.0, 1e6, 1e30)

@@ -12,9 +12,9 @@ import torch
 import rayhull as rh
 from rayhull.maps.shrink import EPS, gamma, roundoff
 from rayhull.nn.constants import Factory
-from rayhull.sets.frame import slack_below
 from rayhull.nn.scaling import Product
 from rayhull.nn.strict import DTYPES, Intervals, Ordered, Pull, Reach, finish_of, limit_of
+from rayhull.sets.frame import slack_below
 
 PAGE = Path(__file__).parents[1] / "docs" / "strict.md"
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}
