@@ -22,7 +22,7 @@ def dispatch() -> rh.Polyhedron:
 
 def test_a_stated_range_gives_a_proven_base_rule() -> None:
     P = dispatch()
-    layer = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, dtype=torch.float64)
+    layer = rh.Constrained(4, P, method="steps", varies={"b_eq": (1.0, 6.0)}, dtype=torch.float64)
     rule = layer.map.per_sample.rule
     assert rule is not None
     assert bool((rule.slack > 0).all())
@@ -59,17 +59,18 @@ def test_base_points_may_come_with_the_call() -> None:
     assert bool(P.contains(x, b=b, atol=1e-4).all())
 
 
-def test_samples_without_a_point_are_named_or_given_what_was_asked_for() -> None:
+@pytest.mark.parametrize("method", ["auto", "steps", "shrink"])
+def test_samples_without_a_point_are_named_or_given_what_was_asked_for(method: str) -> None:
     P, demand, h = dispatch(), torch.tensor([[3.0], [100.0], [2.0]]), torch.randn(3, 4)
-    with pytest.raises(rh.EmptySetError, match=r"among samples 1: .* of sample 1\."):
-        rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)})(h, b_eq=demand)
-    x = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, infeasible="nan")(h, b_eq=demand)
+    with pytest.raises(rh.EmptySetError, match=r"of sample 1\."):
+        rh.Constrained(4, P, method=method, varies={"b_eq": (1.0, 6.0)})(h, b_eq=demand)
+    x = rh.Constrained(4, P, method=method, varies={"b_eq": (1.0, 6.0)}, infeasible="nan")(h, b_eq=demand)
     assert x.isnan().any(-1).tolist() == [False, True, False]
-    least = rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, infeasible="least")(h, b_eq=demand)
+    least = rh.Constrained(4, P, method=method, varies={"b_eq": (1.0, 6.0)}, infeasible="least")(h, b_eq=demand)
     assert bool(least.isfinite().all())
     assert torch.allclose(least.sum(-1)[[0, 2]], demand[[0, 2], 0], atol=1e-5)
     with pytest.raises(rh.RayhullError, match="sample.* 1"):
-        rh.Constrained(4, P, varies={"b_eq": (1.0, 6.0)}, strict=True)(h, b_eq=demand)
+        rh.Constrained(4, P, method=method, varies={"b_eq": (1.0, 6.0)}, strict=True)(h, b_eq=demand)
 
 
 def test_a_checkpoint_does_not_depend_on_earlier_calls() -> None:
@@ -105,7 +106,7 @@ def ruled(dtype: torch.dtype, **options: Any) -> rh.Constrained:
     """A layer of the dispatch whose base points come from an affine rule."""
     limits = torch.tensor([4.0, 3.0, 2.0])
     varies = {"b_eq": (2.0, 5.0), "upper": ((0.9 * limits).tolist(), (1.2 * limits).tolist())}
-    return rh.Constrained(4, dispatch(), varies=varies, dtype=dtype, **options).eval()
+    return rh.Constrained(4, dispatch(), method="steps", varies=varies, dtype=dtype, **options).eval()
 
 
 def a_day(n: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -248,7 +249,7 @@ class Plant(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body, self.head = torch.nn.Linear(5, 4), ruled(torch.float32, method="steps")
+        self.body, self.head = torch.nn.Linear(5, 4), ruled(torch.float32)
 
     def forward(self, h: torch.Tensor, b_eq: torch.Tensor) -> torch.Tensor:
         return self.head(self.body(h).relu(), b_eq=b_eq)
