@@ -19,7 +19,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable, which woul
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows, times
-from rayhull.maps.graphs import hides_numbers, in_vmap
+from rayhull.maps.graphs import hides_numbers
 from rayhull.maps.leak import damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
 from rayhull.nn.constants import Constants, Factory
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
 INFEASIBLE = ("raise", "least", "nan")
 CERTIFIED = 1e-9  # more than the projection's own tolerance
+ENTRIES = 100_000  # of A, which graphs need as a constant
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 TINY = torch.finfo(torch.float32).tiny
 HIDDEN = (
@@ -72,6 +73,8 @@ class PerSample(Constants):
         if self.rule is not None:
             self.constant("K", self.rule.matrix)
             self.constant("k", self.rule.offset)
+        if P.dim * len(P.inequalities) <= ENTRIES:
+            self.constant("A", P.inequalities.matrix.toarray(), wide=True)
         self.constant("b", P.inequalities.rhs)
         self.constant("b_eq", P.equalities.rhs)
         self.constant("lower", P.lower_bounds)
@@ -94,7 +97,8 @@ class PerSample(Constants):
         if sides.b is not None:
             sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
         outside = sides.has_rows and hides_numbers(u)
-        if outside and (self._is_closed(sides) or torch.compiler.is_exporting() or in_vmap(u)):
+        breaks = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        if outside and not (breaks and not self._is_closed(sides)):
             return self._in_closed_form(u, sides)
         flat, batch, own = self._spread(u, sides)
         known = flat.isfinite().all(-1)
@@ -106,7 +110,7 @@ class PerSample(Constants):
             missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
             known = known & ~missed
         near = near.flatten(1)
-        return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, -1)
+        return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, u.shape[-1])
 
     def _spread(self, u: Tensor, sides: Sides) -> tuple[Tensor, tuple[int, ...], Sides]:
         """Points (n, d), the batch dimensions of points and sides together, and the sides of each sample."""
@@ -128,7 +132,7 @@ class PerSample(Constants):
         assert own.A is not None
         x, found = onto_two_rows(flat, own.A, b)
         x, _ = onto_two_rows(x, own.A, b)  # what solving left
-        return torch.where(found.unsqueeze(-1), x, torch.full_like(x, torch.nan)).reshape(*batch, -1)
+        return torch.where(found.unsqueeze(-1), x, torch.full_like(x, torch.nan)).reshape(*batch, flat.shape[-1])
 
     # -- strict ------------------------------------------------------------------------------------------------------
 
@@ -138,8 +142,8 @@ class PerSample(Constants):
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
         flat, batch, own = self._spread(x.detach(), sides)
-        n, A = len(flat), torch.as_tensor(self.polyhedron.inequalities.matrix.toarray(), device=flat.device)
-        rows, rhs = A if own.A is None else own.A.double(), self._own("b", own).expand(n, -1)
+        rows = self._stated_rows() if own.A is None else own.A.double()
+        rhs = self._own("b", own).expand(len(flat), -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
             out = self._within(self._shrunk(flat.double(), x0, rows, rhs, own).to(x.dtype), own)
@@ -150,11 +154,19 @@ class PerSample(Constants):
         else:
             out = self._within(self._tightened(flat, own, rows, 8 * as_single(_rounding(x.dtype, flat))), own)
             held = proven(out, rows, rhs)
-            if x.dtype == torch.float64 and not bool(held.all()):  # nearest points are certified to less than an ulp
+            if (
+                x.dtype == torch.float64 and not hides_numbers(x) and not bool(held.all())
+            ):  # nearest points are certified to less than an ulp
                 again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
                 out = torch.where(held.unsqueeze(-1), out, again)
                 held = proven(out, rows, rhs)
-        return self._refused(out, held & self._is_within(out, own), flat, own).reshape(*batch, -1)
+        return self._refused(out, held & self._is_within(out, own), flat, own).reshape(*batch, flat.shape[-1])
+
+    def _stated_rows(self) -> Tensor:
+        """A (m, d) in float64."""
+        if "A" in self.exact:
+            return self.A
+        return torch.as_tensor(self.polyhedron.inequalities.matrix.toarray(), device=self.device)
 
     def _own(self, name: str, sides: Sides) -> Tensor:
         """A side of the sample, or the stated one, in float64."""
@@ -176,8 +188,6 @@ class PerSample(Constants):
 
     def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
         """The nearest point of the set less a margin of each row and bound, a share of the terms in it."""
-        if hides_numbers(x):
-            raise RayhullError(HIDDEN)
         P, wide = self.polyhedron, x.double()
         b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
         tight: dict[str, Tensor | None] = {"base": None}
@@ -187,9 +197,13 @@ class PerSample(Constants):
             tight["upper"] = high - share * (wide.abs() + high.nan_to_num(posinf=0.0).abs())
         if sides.lower is not None or P.layout.lower.size:
             tight["lower"] = low + share * (wide.abs() + low.nan_to_num(neginf=0.0).abs())
-        known, own = x.isfinite().all(-1, keepdim=True), sides._replace(**tight).without_base(P.shape)
-        found = self.nearest(torch.where(known, wide, 0.0).reshape(-1, *P.shape), **own)
-        return torch.where(known, found.flatten(1), torch.nan).to(x.dtype)
+        own, known = sides._replace(**tight), x.isfinite().all(-1, keepdim=True)
+        wide = torch.where(known, wide, 0.0)
+        if hides_numbers(x):
+            found = self._in_closed_form(wide, own)
+        else:
+            found = self.nearest(wide.reshape(-1, *P.shape), **own.without_base(P.shape)).flatten(1)
+        return torch.where(known, found, torch.nan).to(x.dtype)
 
     def _is_within(self, x: Tensor, sides: Sides) -> Tensor:
         """Whether every coordinate is between its bounds, which may cross. Shape: (n, d) → (n,)"""

@@ -71,7 +71,7 @@ class Sides(NamedTuple):
 
     def _shapes(self, P: Polyhedron) -> dict[str, tuple[int, ...]]:
         """The event shape of each side that is given; rows of the sample may be more or fewer than the stated ones."""
-        sizes = [_rows(getattr(self, m), getattr(self, b), len(rows), b) for m, b, rows in _matrices(P)]
+        sizes = [_rows(getattr(self, m), getattr(self, b), rows, b) for m, b, rows in _matrices(P)]
         return {name: event_shape(P, name, *sizes) for name in self.given}
 
     def batch(self, points: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ def flat_sides(P: Polyhedron, values: dict[str, Any], batch: tuple[int, ...], li
         raise TypeError(f"unknown side {sorted(unknown)[0]!r}: the sides are {', '.join(NAMES)}.")
     if not given:
         return NONE
-    sizes = [_rows(given.get(m), given.get(b), len(rows), b) for m, b, rows in _matrices(P)]
+    sizes = [_rows(given.get(m), given.get(b), rows, b) for m, b, rows in _matrices(P)]
     return Sides(**{name: _flat_side(event_shape(P, name, *sizes), name, v, batch, like) for name, v in given.items()})
 
 
@@ -139,13 +139,15 @@ def _matrices(P: Polyhedron) -> tuple[tuple[str, str, Rows], ...]:
     return ("A", "b", P.inequalities), ("A_eq", "b_eq", P.equalities)
 
 
-def _rows(matrix: Any, rhs: Any, stated: int, name: str) -> int:
+def _rows(matrix: Any, rhs: Any, stated: Rows, name: str) -> int:
     """How many rows there are: a sample may have more or fewer than the set states, with sides of their own."""
     shape = () if matrix is None else tuple(np.shape(matrix))
-    if len(shape) < 2 or shape[-2] == stated:
-        return stated
+    if len(shape) < 2 or shape[-2] == len(stated) or shape[-1] != stated.dim:
+        return len(stated)
     if rhs is None:
-        raise ValueError(f"{shape[-2]} rows come with the call where the set states {stated}: give their {name}, too.")
+        raise ValueError(f"{shape[-2]} rows come with the call, the set states {len(stated)}: give their {name}, too.")
+            f"{shape[-2]} rows come with the call where the set states {len(stated)}: give their {name}, too."
+        )
     return int(shape[-2])
 
 
