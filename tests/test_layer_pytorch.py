@@ -153,6 +153,17 @@ def test_autocast_runs_the_linear_in_bfloat16() -> None:
     assert bool(P.contains(x.float(), atol=0.05).all())
 
 
+@pytest.mark.parametrize("method", ["auto", "steps", "vertices"])
+def test_geometry_is_never_computed_in_halves(method: str) -> None:
+    Q = rh.Polyhedron([[1 / 3, 0.7, 0.1], [-0.2, 0.9, -1.1]], 1.0, lower=-1, upper=1)
+    single, half = rh.MapInto(Q, method=method), rh.MapInto(Q, method=method, dtype=torch.bfloat16)
+    c = torch.randn(64, single.coefficients).bfloat16()
+    assert torch.equal(half(c), single(c.float()).bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = single(c.float())
+    assert torch.equal(inside, single(c.float()))
+
+
 def test_meta_device_and_to_empty_bring_the_geometry_back() -> None:
     layer = rh.Constrained(4, rh.monotone(5), device="meta").to_empty(device="cpu")
     layer.reset_parameters()
