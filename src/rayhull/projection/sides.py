@@ -146,8 +146,6 @@ def _rows(matrix: Any, rhs: Any, stated: Rows, name: str) -> int:
         return len(stated)
     if rhs is None:
         raise ValueError(f"{shape[-2]} rows come with the call, the set states {len(stated)}: give their {name}, too.")
-            f"{shape[-2]} rows come with the call where the set states {len(stated)}: give their {name}, too."
-        )
     return int(shape[-2])
 
 
