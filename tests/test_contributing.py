@@ -17,11 +17,11 @@ from experiments import cli, studies
 from experiments.report.pages import Section
 from experiments.settings import option
 from rayhull.nn import recognise
-from rayhull.sets.frame import inside, units_at
 from rayhull.nn.ways import Seen
 from rayhull.projection import plan
 from rayhull.projection.problem import Problem, Solution, Solver, certified
 from rayhull.projection.sides import NONE
+from rayhull.sets.frame import inside, units_at
 from tests import house
 
 ROOT = Path(__file__).parent.parent

@@ -68,6 +68,7 @@ class BlockSides(Constants):
         self.index("coordinates", blocks.index)
         self.index("mirrored", (blocks.sign < 0)[:, None])
         self.has_mirrored = bool((blocks.sign < 0).any())
+        self.alone = len(blocks.index) == 1 and not self.has_mirrored  # as a part takes it, without an axis of blocks
         self.constant("stated_lower", P.lower_bounds[blocks.index])
         self.constant("stated_upper", P.upper_bounds[blocks.index])
         self.index("rows", P.layout.inequalities[blocks.rows[:, :stated]])
@@ -77,11 +78,14 @@ class BlockSides(Constants):
         b = None if sides.b is None else sides.b[..., self.rows]
         b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
         low, high, base = (
-            None if s is None else s[..., self.coordinates] for s in (sides.lower, sides.upper, sides.base)
+            None if side is None else side[..., self.coordinates] for side in (sides.lower, sides.upper, sides.base)
         )
         if base is not None and self.has_mirrored:
             base = torch.where(self.mirrored, -base, base)
-        return Sides(b, b_eq, *self._swapped(low, high), base=base)
+        own = Sides(b, b_eq, *self._swapped(low, high), base=base)
+        if not self.alone:
+            return own
+        return Sides(**{name: getattr(own, name).squeeze(-2) for name in own.given})
 
     def _swapped(self, low: Tensor | None, high: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """low <= x <= high is -high <= -x <= -low where the block is a mirror image."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rayhull.exact.threads import one_blas_thread
 from rayhull.maps.coefficients import nonnegative_named, weights_named
-from rayhull.maps.graphs import DTYPES, in_autocast, is_plain
+from rayhull.maps.graphs import DTYPES, hides_numbers, in_autocast, is_plain
 from rayhull.maps.leak import block_of_each
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
@@ -80,6 +80,7 @@ class MapInto(Constants, OfSet):
 
     order: Tensor
     units: Tensor
+    base: Tensor
     block: Tensor
     finishes: Finishes | None
 
@@ -108,7 +109,8 @@ class MapInto(Constants, OfSet):
         self.in_order = bool((order == np.arange(P.dim)).all())
         self.index("order", order)
         self.index("block", block_of_each(P).numpy())
-        self.constant("units", _units(self.parts, places, P.dim))
+        self.constant("units", _gathered("units", self.parts, places, np.ones(P.dim)))
+        self.constant("base", _gathered("base", self.parts, places, np.zeros(P.dim)))
         ranges = None if all(part.way.is_nearest for part in self.parts) else self.varies
         self.per_sample = per_sample.PerSample(P, ranges, given["infeasible"], scale, factory)
         self.finishes = None
@@ -215,6 +217,8 @@ class MapInto(Constants, OfSet):
             c = _cut(c, origin)
         c = c if dtype in DTYPES else c.float()
         leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
+        if sides.given and not hides_numbers(c):
+            sides = self.per_sample.without_stated(sides)
         if sides.given:
             return per_sample.points(self, c, sides, leak, dtype)
         x = self.blocks(c, leak=leak)
@@ -237,8 +241,8 @@ class MapInto(Constants, OfSet):
             return False
         if self.per_sample.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in self.parts):
             return False  # it refuses empty sets
-        names = set(sides.given) - {"base"} - ({"b_eq"} if base is not None else set())
-        return all(names <= part.way.follows for part in self.parts)
+        names, moved = set(sides.given) - {"base"}, {"b_eq"} if base is not None else set()
+        return all(names <= part.way.follows | (moved if part.way.has_base else set()) for part in self.parts)
 
     # -- unconstrained points ----------------------------------------------------------------------------------------
 
@@ -338,13 +342,13 @@ def _whole(P: Polyhedron) -> BlockGroup:
     return BlockGroup(P, np.arange(P.dim)[None], none, none, np.ones(1, np.int64))
 
 
-def _units(parts: Any, places: Sequence[Array], d: int) -> Array:
-    """The unit of each flat coordinate, 1 where a way has none."""
-    units = np.ones(d)
+def _gathered(name: str, parts: Parts, places: Sequence[Array], values: Array) -> Array:
+    """A constant of the ways for each flat coordinate; ``values`` where a way has none."""
     for part, flat in zip(parts, places, strict=True):
-        if "units" in part.way.exact:
-            units[flat] = np.tile(part.way.exact["units"], part.count)
-    return units
+        if name in part.way.exact:
+            own = part.way.exact[name][None] * (part.places.exact["sign"] if name == "base" else 1.0)
+            values[flat] = np.broadcast_to(own, (part.count, part.size)).ravel()
+    return values
 
 
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
@@ -27,6 +28,7 @@ from rayhull.nn.ways import value_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
@@ -57,6 +59,8 @@ class PerSample(Constants):
 
     K: Tensor
     k: Tensor
+    onto: Tensor
+    sum_of: Tensor
     A: Tensor
     b: Tensor
     b_eq: Tensor
@@ -73,6 +77,11 @@ class PerSample(Constants):
         if self.rule is not None:
             self.constant("K", self.rule.matrix)
             self.constant("k", self.rule.offset)
+        if P.dim * len(P.equalities) <= ENTRIES and len(P.equalities) == len(P.equality_rows):
+            self.constant("onto", np.linalg.pinv(P.equalities.matrix.toarray()))
+        sums = _sums(P)
+        self.has_sums = bool((sums < len(P.equalities)).any())
+        self.index("sum_of", sums)
         if P.dim * len(P.inequalities) <= ENTRIES:
             self.constant("A", P.inequalities.matrix.toarray(), wide=True)
         self.constant("b", P.inequalities.rhs)
@@ -80,22 +89,53 @@ class PerSample(Constants):
         self.constant("lower", P.lower_bounds)
         self.constant("upper", P.upper_bounds)
 
-    def base_of(self, sides: Sides) -> Tensor | None:
-        """K θ + k, the base point of each sample; the call's own, or None where neither is there. Shape: (\\*, d)"""
-        if sides.base is not None or self.rule is None or sides.has_rows:
+    def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
+        """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
+
+        It is the call's own; K θ + k where there is a rule; else the stated one, moved onto the sample's equalities.
+        """
+        if sides.base is not None or sides.has_rows:
             return sides.base
+        if self.rule is None:
+            if sides.b_eq is None or "onto" not in self.exact:
+                return None
+            return stated + (sides.b_eq.to(stated.dtype) - self.b_eq) @ self.onto.mT
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
         lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
         return stacked @ self.K.mT + self.k
+
+    def without_stated(self, sides: Sides) -> Sides:
+        """The same, what is as the set states it left out: the layer's own map serves then."""
+        P, bounds = self.polyhedron, {"lower": self.lower, "upper": self.upper}
+        stated: dict[str, Any] = {
+            "A": P.inequalities.matrix,
+            "A_eq": P.equalities.matrix,
+            "b": self.b,
+            "b_eq": self.b_eq,
+        }
+        for name in sides.given:
+            given, own = getattr(sides, name), (stated | bounds).get(name)
+            if own is None or given.requires_grad or given.shape[-own.ndim :] != own.shape:
+                continue
+            own = own if isinstance(own, Tensor) else given.new_tensor(own.toarray())
+            if bool((given == own.to(given.dtype)).all()):
+                sides = sides._replace(**{name: None})
+        return sides
+
+    def in_shares(self, x: Tensor, sides: Sides) -> Tensor:
+        """Points of the stated set, each sum of coordinates as large as the sample's: shares of what it has."""
+        if sides.b_eq is None or sides.A_eq is not None or not self.has_sums:
+            return x
+        ratio = sides.b_eq / self.b_eq
+        whole = torch.cat([ratio, torch.ones_like(ratio[..., :1])], -1)  # the last one, for coordinates in no sum
+        return x * whole.to(x.dtype)[..., self.sum_of]
 
     # -- the nearest point of the sample's set -----------------------------------------------------------------------
 
     def points(self, u: Tensor, sides: Sides) -> Tensor:
         """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
         shape, given = self.polyhedron.shape, sides.without_base(self.polyhedron.shape)
-        if sides.b is not None:
-            sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
         outside = sides.has_rows and hides_numbers(u)
         breaks = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         if outside and not (breaks and not self._is_closed(sides)):
@@ -143,7 +183,7 @@ class PerSample(Constants):
         """
         flat, batch, own = self._spread(x.detach(), sides)
         rows = self._stated_rows() if own.A is None else own.A.double()
-        rhs = self._own("b", own).expand(len(flat), -1)
+        rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
             out = self._within(self._shrunk(flat.double(), x0, rows, rhs, own).to(x.dtype), own)
@@ -180,25 +220,26 @@ class PerSample(Constants):
         values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
         margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
         above, below = self._own("upper", sides) - x0, x0 - self._own("lower", sides)
-        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp_max(1e300)
+        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp_max(LARGE)
         values = torch.cat([values, y, -y], -1)
         inside = slack > 0
         share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
     def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
-        """The nearest point of the set less a margin of each row and bound, a share of the terms in it."""
-        P, wide = self.polyhedron, x.double()
+        """The nearest point of the set less a margin of each row and bound, a share of what is added up in it."""
+        P, known = self.polyhedron, x.isfinite().all(-1, keepdim=True)
+        wide = torch.where(known, x.double(), 0.0)
+        largest = wide.abs().amax(-1, keepdim=True)
         b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
         tight: dict[str, Tensor | None] = {"base": None}
         if rows.shape[-2]:
-            tight["b"] = b - share * (times(rows.abs(), wide.abs()) + b.abs())
+            tight["b"] = b - share * (rows.abs().sum(-1) * largest + b.abs())
         if sides.upper is not None or P.layout.upper.size:
-            tight["upper"] = high - share * (wide.abs() + high.nan_to_num(posinf=0.0).abs())
+            tight["upper"] = high - share * (largest + high.nan_to_num(posinf=0.0).abs())
         if sides.lower is not None or P.layout.lower.size:
-            tight["lower"] = low + share * (wide.abs() + low.nan_to_num(neginf=0.0).abs())
-        own, known = sides._replace(**tight), x.isfinite().all(-1, keepdim=True)
-        wide = torch.where(known, wide, 0.0)
+            tight["lower"] = low + share * (largest + low.nan_to_num(neginf=0.0).abs())
+        own = sides._replace(**tight)
         if hides_numbers(x):
             found = self._in_closed_form(wide, own)
         else:
@@ -243,15 +284,20 @@ _outside_graphs = _disable_dynamo(_inside_graphs)  # torch.compile breaks its gr
 def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into.per_sample
+    if sides.b is not None:
+        sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
     batch = sides.batch(tuple(c.shape[:-1]))
-    base = own.base_of(sides)
+    base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:
         base = base.expand(*batch, -1)
     if into.follows(sides, base):
         with_base = sides._replace(base=None if base is None else base.to(c.dtype))
         x = into.blocks(c.expand(*batch, -1), with_base, leak)
         certified = _certified(into, with_base, x)
-        x = _rescued(into, x, certified, c, sides) if certified is not None else x
+        if certified is not None:
+            x = _rescued(into, x, certified, c, sides)
+            known = hides_numbers(x) or bool(certified.all())
+            base = (into.base if base is None else base) if known else None
     else:
         base = None if sides.base is None else sides.base
         x = _nearest(into, c, sides, leak)
@@ -261,7 +307,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
 
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not into.keeps_inside:
-        return into.per_sample.points(into.blocks(c), sides)
+        return into.per_sample.points(into.per_sample.in_shares(into.blocks(c), sides), sides)
     u = into.flat_unconstrained(c)
     if not leak:
         return into.per_sample.points(u, sides)
@@ -325,6 +371,17 @@ def _refuse_nan(sides: Sides) -> None:
         bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero().squeeze(-1)
         if len(bad):
             raise ValueError(f"{name} must hold numbers, got NaN in samples {_listed(bad)}.")
+
+
+def _sums(P: Polyhedron) -> Array:
+    """For each coordinate the number of a stated equality that sums it with others, unweighted; else one too large."""
+    E, none = P.equalities, len(P.equalities)
+    found = np.full(P.dim, none)
+    for k in range(none):
+        row = slice(E.matrix.indptr[k], E.matrix.indptr[k + 1])
+        if E.rhs[k] and len(set(E.matrix.data[row].tolist())) == 1:
+            found[E.matrix.indices[row]] = k
+    return found
 
 
 def _rule_or_none(P: Polyhedron, varies: Ranges, scale: float) -> BaseRule | None:

@@ -49,11 +49,12 @@ class Way(Constants):
         keeps_inside: whether coefficients are coordinates, and points of the block stay where they are.
         follows: which sides of the sample ``forward`` takes into account; b_eq needs a base point that meets it.
         is_nearest: whether it is the nearest point, which all kinds of blocks can take together.
+        has_base: whether it starts from a base point, with which it can follow b_eq.
         shrinking, smooth: switches of the shrink.
     """
 
     coefficients: int
-    keeps_inside = is_nearest = False
+    keeps_inside = is_nearest = has_base = False
     follows: frozenset[str] = frozenset()
     shrinking, smooth = True, False
 
@@ -206,6 +207,7 @@ class Steps(Seen):
         stretch: the weight of rows beside bounds in the steps.
     """
 
+    has_base = True
     equal: Tensor
     lower: Tensor
     upper: Tensor
@@ -224,7 +226,8 @@ class Steps(Seen):
         super().__init__(frame.base, units, factory)
         self.has_equalities = frame.equal.shape[1] > 0
         self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
-        self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
+        if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
+            self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
@@ -334,6 +337,8 @@ class Rays(Way):
     rays: Tensor
     lines: Tensor
     base: Tensor
+    lower: Tensor
+    upper: Tensor
 
     def __init__(
         self,
@@ -353,6 +358,9 @@ class Rays(Way):
         if self.along_lines:
             self.constant("lines", lines, persistent=by_basis)
         self.shrinks = frame is not None and len(frame.loose) > 0
+        self.bounded = self.shrinks and bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
         self.at_zero = frame is None or not frame.base.any()
         if frame is not None:
             self.constant("base", frame.base, persistent=True)
@@ -362,7 +370,9 @@ class Rays(Way):
         y = self.direction(u)
         scale = self.scale(y)
         y = y if scale is None else y * scale.unsqueeze(-1)
-        return y if self.at_zero else self.base + y
+        x = y if self.at_zero else self.base + y
+        closed = self.bounded and self.shrinking
+        return value_of(clamped(x.detach(), self.lower, self.upper), x) if closed else x
 
     def direction(self, c: Tensor) -> Tensor:
         y = self.nonnegative(c[..., self.along_lines :] if self.along_lines else c) @ self.rays
