@@ -13,7 +13,7 @@ from tests.zoo import feasible_cone
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (dict(max_generators=1000), r"Stopped at \d+ generators after \d+ of \d+ inequalities .*method=\"shrink\""),
+        (dict(max_generators=1000), r"Stopped at \d+ generators after \d+ of \d+ inequalities .*method=\"nearest\""),
         (dict(max_pairs=1000), "pairs of rays to look at"),
         (dict(max_seconds=0.2), r"after 0\.\d s"),
         (dict(max_bytes=3_000_000), "going on needs about"),

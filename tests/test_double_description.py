@@ -175,7 +175,7 @@ def test_each_budget_stops_with_its_message(compiled):
     ]:
         with pytest.raises(BudgetExceededError, match=words) as caught:
             extreme_rays(C, limits=limits)
-        assert "shrink" in str(caught.value)
+        assert "nearest" in str(caught.value)
     assert len(extreme_rays(C[:4], limits=Limits(max_generators=500))) < 500
 
 

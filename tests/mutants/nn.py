@@ -254,8 +254,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "        x = _rescued(into, x, certified, c, sides) if certified is not None else x",
-        "        x = x",
+        "            x = _rescued(into, x, certified, c, sides)",
+        "            x = x",
         (
             "test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",
             "test_layer_sides.py::test_sides_that_leave_the_stated_base_point_find_another",

@@ -80,7 +80,7 @@ def leaking(x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, bloc
         >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, 0.1)
         >>> torch.autograd.grad(x, u, torch.ones_like(x))
         (tensor([[1.0000, 1.0000],
-                [0.0500, 0.1000]]),)
+                [0.0500, 1.0000]]),)
     """
     if not share or forward_ad._current_level >= 0:
         return x
