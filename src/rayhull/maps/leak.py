@@ -27,7 +27,6 @@ from torch.autograd import forward_ad
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-FAR = 1e15  # d in units of r is cut there
 LEAK = 0.1  # the share that a layer takes unless it is told
 
 
@@ -82,9 +81,20 @@ def leaking(x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, bloc
         (tensor([[1.0000, 1.0000],
                 [0.0500, 1.0000]]),)
     """
+    return _leaked(x, u, 1.0, share, unit, block)
+
+
+def leaking_alone(
+    x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None
+) -> Tensor:
+    """The whole formula, for a map that takes u alone: x of u itself, which was not damped."""
+    return _leaked(x, u, 1 - share, share, unit, block)
+
+
+def _leaked(x: Tensor, u: Tensor, kept: float, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
     if not share or forward_ad._current_level >= 0:
         return x
-    out: Tensor = Leak.apply(x, u.expand_as(x), share, unit, block)  # type: ignore[no-untyped-call]
+    out: Tensor = Leak.apply(x, u.expand_as(x), kept, share, unit, block)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -107,43 +117,42 @@ class Damped(torch.autograd.Function):
 
 
 class Leak(torch.autograd.Function):
-    """x forwards; backwards the gradient to x, and the formula's second term to u."""
+    """x forwards; backwards a share of the gradient to x, and the formula's second term to u."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, u: Tensor, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
+    def forward(x: Tensor, u: Tensor, kept: float, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
         return x.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, u, ctx.share, ctx.unit, ctx.block = inputs
+        x, u, ctx.kept, ctx.share, ctx.unit, ctx.block = inputs
         ctx.save_for_backward(x, u)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, u = ctx.saved_tensors
-        return g, ctx.share * along_the_set(g, (u - x).detach(), ctx.unit, ctx.block), None, None, None
+        leaked = ctx.share * along_the_set(g, (u - x).detach() / ctx.unit, ctx.block)
+        return g if ctx.kept == 1 else ctx.kept * g, leaked, None, None, None, None
 
 
-def along_the_set(g: Tensor, d: Tensor, unit: Tensor | float, block: Tensor | None = None) -> Tensor:
-    """g - (g·d) d / (r² + |d|²), block by block; g where d is not finite.
+def along_the_set(g: Tensor, d: Tensor, block: Tensor | None = None) -> Tensor:
+    """g - (g·d) d / (1 + |d|²) for a d in units, block by block.
 
     Shape: g, d (\\*, n) → (\\*, n)
 
     Examples:
         >>> import torch
         >>> from rayhull.maps.leak import along_the_set
-        >>> along_the_set(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 0.0]), 1.0)
+        >>> along_the_set(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 0.0]))
         tensor([0.1000, 1.0000])
     """
-    d = torch.nan_to_num(d / unit, posinf=FAR, neginf=-FAR).clamp(-FAR, FAR)  # its square must not overflow
-    along = _summed(g * d, block) / (1 + _summed(d * d, block))
-    return torch.addcmul(g, d, along, value=-1)
+    return torch.addcmul(g, d, _products(g, d, block) / (1 + _products(d, d, block)), value=-1)
 
 
-def _summed(values: Tensor, block: Tensor | None) -> Tensor:
-    """The sum over each coordinate's block, at every coordinate of it; over all, (\\*, 1), for one block."""
+def _products(a: Tensor, b: Tensor, block: Tensor | None) -> Tensor:
+    """a·b over each coordinate's block, at every coordinate of it; over all, (\\*, 1), for one block."""
     if block is None or not block.numel():
-        return values.sum(-1, keepdim=True)
-    return torch.zeros_like(values).index_add(-1, block, values).index_select(-1, block)
+        return torch.linalg.vecdot(a, b).unsqueeze(-1)
+    return torch.zeros_like(a).index_add(-1, block, a * b).index_select(-1, block)

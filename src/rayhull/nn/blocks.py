@@ -118,7 +118,7 @@ class Part(nn.Module):
 
     def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         u = self.way.start(c if self.alone else self._by_block(c))
-        own = sides if self.sides is None or not sides.given else self.sides(sides)
+        own = sides if self.sides is None or sides is NONE else self.sides(sides)
         leaks = leak and self.way.keeps_inside
         x: Tensor = self.way.leaking(u, own, leak, self.block) if leaks else self.way(u, own)
         return x if self.alone else self._turned(x).flatten(-2)
@@ -179,8 +179,8 @@ class Finishes(nn.Module):
                     finish.check(dtype)
             self.checked.add(dtype)
 
-    @torch.no_grad()
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        x = x.detach()
         if self.whole:
             found: Tensor = self.kinds[0](x, dtype)
             return found

@@ -217,9 +217,9 @@ class MapInto(Constants, OfSet):
             c = _cut(c, origin)
         c = c if dtype in DTYPES else c.float()
         leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
-        if sides.given and sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and not hides_numbers(c):
+        if sides is not NONE and sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and not hides_numbers(c):
             sides = self.per_sample.without_stated(sides)
-        if sides.given:
+        if sides is not NONE and sides.given:
             return per_sample.points(self, c, sides, leak, dtype)
         x = self.blocks(c, leak=leak)
         if finishes is None or not self.shrinking:

@@ -221,7 +221,11 @@ class Pull(Finish):
             self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
             self.share = self._rounding_share(P, loose, point, direction)
         self.keep_numbers()
-        self._compiled = self._as_arrays(P, loose, tight) if P.dim * len(P.rows) <= LARGEST else None
+        self._compiled: dict[torch.dtype, Any] = {}  # constants of the kernel
+        if P.dim * len(P.rows) <= LARGEST:
+            arrays = self._as_arrays(P)
+            for dtype, numbers in zip(DTYPES[:2], self.exact["numbers"], strict=False):
+                self._compiled[dtype] = (*arrays, torch.from_numpy(numbers.copy()), self.moving, self.conic)
 
     def _least_slack(self, P: Polyhedron, numbers: Array, point: Array, direction: Array | None) -> Array:
         """What is left at the base point for every s: the slack is linear in s."""
@@ -265,9 +269,8 @@ class Pull(Finish):
         return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        if self._compiled is not None and x.dtype == dtype and is_plain(x) and operators.available():
-            own: Any = (*self._compiled, self.numbers[DTYPES.index(dtype)], self.moving, self.conic)
-            return operators.strict_pull(x.reshape(-1, x.shape[-1]), *own).reshape(x.shape)
+        if x.dtype == dtype and dtype in self._compiled and is_plain(x) and operators.available():
+            return operators.strict_pull(x.reshape(-1, x.shape[-1]), *self._compiled[dtype]).reshape(x.shape)
         return self._pulled(self.clean(x.double()), dtype).to(dtype)
 
     def _pulled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -287,7 +290,7 @@ class Pull(Finish):
             inside = torch.where((size < tiny).unsqueeze(-1), torch.zeros_like(x), inside)
         return inside
 
-    def _as_arrays(self, P: Polyhedron, loose: Array, tight: Array) -> tuple[Tensor, ...]:
+    def _as_arrays(self, P: Polyhedron) -> tuple[Tensor, ...]:
         """The constants as the compiled kernel takes them."""
         none = np.zeros((P.dim, 0))
         equal, hull = (self.exact["equal"], self.exact["hull"]) if self.has_equalities else (none, np.zeros(P.dim))
@@ -314,6 +317,8 @@ class Ordered(Finish):
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         limit = limit_of(dtype)
         along = x.clamp(-limit, limit).to(dtype).index_select(-1, self.path)
+        if is_plain(along) and bool((along[..., 1:] >= along[..., :-1]).all()):  # as kernels leave it; NaN is not
+            return along.index_select(-1, self.back)
         known = (along - along == 0).all(-1, keepdim=True)
         found = torch.where(known, running_maximum(along), torch.full_like(along, torch.nan))
         return found.index_select(-1, self.back)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rayhull.maps.coefficients import NonNegative, Weights, without
 from rayhull.maps.graphs import is_plain
-from rayhull.maps.leak import damped, leaking
+from rayhull.maps.leak import damped, leaking, leaking_alone
 from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import ROOT, Factor, clamped, splitting
 from rayhull.maps.steps import factor as factor_of
@@ -80,8 +80,9 @@ class Way(Constants):
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         """The same, past which a share of the gradient leaks to u, where ``keeps_inside``."""
-        x: Tensor = self(damped(u, share), sides)
-        return leaking(x, u, share, self.unit_of_leak, block)
+        if sides is NONE:
+            return leaking_alone(self(u), u, share, self.unit_of_leak, block)
+        return leaking(self(damped(u, share), sides), u, share, self.unit_of_leak, block)
 
     @property
     def unit_of_leak(self) -> Tensor | float:
@@ -149,9 +150,9 @@ class Nearest(Seen):
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        if not sides.given and (found := self._direct(u)) is not None:
+        if sides is NONE and (found := self._direct(u)) is not None:
             return found
-        given = sides.without_base(self.event) if sides.given else {}
+        given = {} if sides is NONE else sides.without_base(self.event)
         known = (u - u == 0).all(-1, keepdim=True)
         x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
@@ -161,7 +162,7 @@ class Nearest(Seen):
         return formula_of(self.nearest.projector, sides) is not None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
-        found = None if sides.given else self._direct(u, Leak(share, self.units, block))
+        found = None if sides is not NONE else self._direct(u, Leak(share, self.units, block))
         return super().leaking(u, sides, share, block) if found is None else found
 
     def _direct(self, u: Tensor, leak: Leak | None = None) -> Tensor | None:
@@ -267,15 +268,18 @@ class Steps(Seen):
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
         y = self._approached(u - base, base, sides)
-        if self.shrinking and (self.shrinks or sides.given):
-            gauge = self.gauge(y, self.slack(sides) if sides.given else None)
+        if self.shrinking and (self.shrinks or sides is not NONE):
+            gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
             y = y * (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
         x = base + y
-        return value_of(self._within(x, sides), x) if self.bounded and self.shrinking else x
+        if not (self.bounded and self.shrinking):
+            return x
+        inside = clamped(x, *self._bounds(0.0, sides))  # which rounding may have left by an ulp
+        return value_of(inside, x) if self.has_equalities else inside  # else its derivative is that of the first clamp
 
     def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         if self.steps:
-            low, high = self._limits(base, sides) if sides.given else (self.low, self.high)
+            low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
             constants = Factor(*(getattr(self, f"{name}_") for name in Factor._fields))
             y = splitting(y, constants, low, high, self.steps, wide=self.wide)
         if self.has_equalities:
@@ -284,15 +288,11 @@ class Steps(Seen):
 
     def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds seen from the base point."""
-        if not sides.given:
+        if sides is NONE:
             return (self.lower_seen, self.upper_seen) if isinstance(base, Tensor) else (self.lower, self.upper)
         lower = self.lower if sides.lower is None else sides.lower
         upper = self.upper if sides.upper is None else sides.upper
         return lower - base, upper - base
-
-    def _within(self, x: Tensor, sides: Sides) -> Tensor:
-        """x between its bounds, which rounding may have left by an ulp."""
-        return clamped(x.detach(), *(b.detach() for b in self._bounds(0.0, sides)))
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """The limits of G y for the sides and the base point of each sample."""
@@ -410,4 +410,4 @@ class Vertices(Way):
             x = self.weights(u) @ self.vertices
         else:
             x = self.weights(u[..., : self.count]) @ self.vertices + self.beyond(u[..., self.count :])
-        return value_of(clamped(x.detach(), self.lower, self.upper), x) if self.bounded else x
+        return clamped(x, self.lower, self.upper) if self.bounded else x  # which rounding may have left by an ulp

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rayhull.core import operators
 from rayhull.errors import RayhullError
 from rayhull.projection import sample_rows
 from rayhull.projection.plan import SOLVERS, Plan, plan
@@ -35,6 +36,7 @@ class Projector:
             raise ValueError(f'infeasible must be "raise" or "least", got {infeasible!r}.')
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
+        self._plans: dict[bool, Plan] = {}  # of direct calls, with and without the compiled core
         self.is_dense = (
             self.weights is not None and self.weights.ndim == 2
         )  # a metric that ties all coordinates together
@@ -68,18 +70,20 @@ class Projector:
 
     def direct(self, x: Tensor, leak: Leak | None = None) -> Tensor | None:
         """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open."""
-        done = Projected(torch.empty_like(x), plan(self.polyhedron, self.weights, self.solver))
-        with torch.no_grad():
-            for block in done.plan:
-                problem = block.problem(x.detach(), None, done.z)
-                solution = block.solver.solve(problem)
-                if not solution.solved:
-                    return None
-                if solution.z is not None:
-                    block.on(x.device).places.write(solution.z, done.z)
-                    solution.z = None
-                done.problems.append(problem)
-                done.solutions.append(solution)
+        points, compiled = x.detach(), operators.available()
+        if compiled not in self._plans:
+            self._plans[compiled] = plan(self.polyhedron, self.weights, self.solver)
+        done = Projected(torch.empty_like(points), self._plans[compiled])
+        for block in done.plan:
+            problem = block.problem(points, None, done.z)
+            solution = block.solver.solve(problem)
+            if not solution.solved:
+                return None
+            if solution.z is not None:
+                block.on(x.device).places.write(solution.z, done.z)
+                solution.z = None
+            done.problems.append(problem)
+            done.solutions.append(solution)
         if not (x.requires_grad and torch.is_grad_enabled()):
             return done.z
         z: Tensor = Differentiable.apply(done, leak, x, *(None,) * SIDES)  # type: ignore[no-untyped-call]

@@ -249,7 +249,7 @@ class Leak(NamedTuple):
 
     def beside(self, pulled: Tensor, g: Tensor, d: Tensor) -> Tensor:
         """(1 - s) Jᵀg and the second term of the formula."""
-        return torch.lerp(pulled, along_the_set(g, d, self.unit, self.block), self.share)
+        return torch.lerp(pulled, along_the_set(g, d / self.unit, self.block), self.share)
 
 
 class Differentiable(torch.autograd.Function):
@@ -260,7 +260,7 @@ class Differentiable(torch.autograd.Function):
         ctx.save_for_backward(
             x, done.z if leak else None, *(v for v in sides if v is not None)
         )  # autograd then sees if they are changed in place
-        ctx.pattern, ctx.leak = Pattern.of(done), leak
+        ctx.pattern, ctx.leak, ctx.plain = Pattern.of(done), leak, all(side is None for side in sides)
         ctx.shapes = [None if v is None else v.shape for v in sides]
         ctx.dtypes = [x.dtype, *(None if v is None else v.dtype for v in sides)]
         return done.z
@@ -268,6 +268,10 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         x, z, *_ = ctx.saved_tensors
+        if ctx.plain and not torch.is_grad_enabled():
+            own = pull(ctx.pattern, ctx.shapes, (), grads[0])[0]
+            own = own if ctx.leak is None else ctx.leak.beside(own, grads[0], x - z)
+            return None, None, own, None, None, None, None
         wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 3]]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
         own, *rest = apply(ctx.pattern, ctx.shapes, wanted, grads[0])
@@ -304,10 +308,13 @@ class Pattern:
 
     def left(self, grad: Tensor, out: Tensor, wanted: Sequence[int]) -> Iterator[Any]:
         """The blocks whose gradient no kernel wrote to ``out``, as ``__iter__`` gives them."""
-        kernels = not wanted and not self.infeasible and grad.dtype in (torch.float32, torch.float64)
+        if wanted or self.infeasible:
+            return iter(self)
         each = zip(self.plan, self.problems, self.multipliers, strict=True)
-        rest = [(b, p, m) for b, p, m in each if not (kernels and p.serves(grad) and b.solver.pull(p, m, grad, out))]
-        blocks, problems, multipliers = zip(*rest, strict=True) if rest else ((), (), ())
+        rest = [(b, p, m) for b, p, m in each if not (p.serves(grad) and b.solver.pull(p, m, grad, out))]
+        if not rest:
+            return iter(())
+        blocks, problems, multipliers = zip(*rest, strict=True)
         return iter(Pattern(blocks, list(problems), list(multipliers), self.infeasible))
 
     def __iter__(self) -> Iterator[Any]:
@@ -317,7 +324,7 @@ class Pattern:
             yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant
 
 
-def pull(pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
+def pull(pattern: Pattern, shapes: list[Any], wanted: Sequence[int], grad: Tensor) -> Gradients:
     """Gradients with respect to x and the wanted ones of b, b_eq, lower, upper. Shape: grad (n, D)."""
     n = len(grad)
     out = torch.empty_like(grad)
