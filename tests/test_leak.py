@@ -69,8 +69,8 @@ def test_across_the_set_the_less_passes_the_further_a_point_is_away() -> None:
     """A loss without targets would drive a point away for ever: at a distance of r it has half of its gradient."""
     g = torch.tensor([1.0, 1.0])
     for distance, left in ((0.0, 1.0), (1.0, 0.5), (3.0, 0.1)):
-        torch.testing.assert_close(along_the_set(g, torch.tensor([distance, 0.0]), 1.0), torch.tensor([left, 1.0]))
-    torch.testing.assert_close(along_the_set(g, torch.tensor([6.0, 0.0]), 2.0), torch.tensor([0.1, 1.0]))
+        torch.testing.assert_close(along_the_set(g, torch.tensor([distance, 0.0])), torch.tensor([left, 1.0]))
+    torch.testing.assert_close(along_the_set(g, torch.tensor([6.0, 0.0]) / 2), torch.tensor([0.1, 1.0]))
 
 
 def test_blocks_leak_each_by_itself() -> None:
@@ -81,7 +81,7 @@ def test_blocks_leak_each_by_itself() -> None:
 
 def test_points_far_away_and_not_finite_leak_no_nan() -> None:
     d = torch.tensor([[1e30, -1e30], [torch.inf, 0.0], [torch.nan, 0.0]])
-    got = along_the_set(torch.tensor([-1.0, 0.0]).expand(3, 2), d, 1.0)
+    got = along_the_set(torch.tensor([-1.0, 0.0]).expand(3, 2), d)
     torch.testing.assert_close(got, torch.tensor([[-0.5, -0.5], [0.0, 0.0], [-1.0, 0.0]]))
 
 
@@ -287,7 +287,7 @@ def test_second_derivatives_are_those_of_the_formula() -> None:
     inside, d, x = (u.abs() < 1).double(), (u - x).detach(), x.detach()
 
     def back(g: Tensor) -> Tensor:
-        return (1 - share) * inside * g + share * along_the_set(g, d, 1.0)
+        return (1 - share) * inside * g + share * along_the_set(g, d)
 
     torch.testing.assert_close(second, back(6 * x * back(torch.ones_like(x))))
 

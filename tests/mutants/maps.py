@@ -169,8 +169,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/leak.py",
-        "torch.addcmul(g, d, along, value=-1)",
-        "torch.addcmul(g, d, along, value=1)",
+        "(1 + _products(d, d, block)), value=-1)",
+        "(1 + _products(d, d, block)), value=1)",
         (
             "test_leak.py::test_across_the_set_the_less_passes_the_further_a_point_is_away",
             "test_leak.py::test_an_objective_drives_no_unconstrained_point_far_away",
@@ -179,15 +179,15 @@ MUTANTS = [
     ),
     Mutant(
         "maps/leak.py",
-        "/ (1 + _summed(d * d, block))",
-        "/ (1 + 0 * _summed(d * d, block))",
+        "/ (1 + _products(d, d, block))",
+        "/ (1 + 0 * _products(d, d, block))",
         ("test_leak.py::test_across_the_set_the_less_passes_the_further_a_point_is_away",),
         "the part across the set is not divided by the distance",
     ),
     Mutant(
         "maps/leak.py",
-        "    along = _summed(g * d, block) /",
-        "    along = _summed(g * d, block).clamp_max(0) /",
+        "torch.addcmul(g, d, _products(g, d, block) /",
+        "torch.addcmul(g, d, _products(g, d, block).clamp_max(0) /",
         (
             "test_leak.py::test_the_gradient_is_linear_in_that_of_the_loss",
             "test_leak.py::test_maximising_is_minimising_the_negative_however_the_sign_is_turned",
@@ -203,8 +203,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/leak.py",
-        "return (1 - ctx.share) * g, None",
-        "return g, None",
+        "        return g if ctx.kept == 1 else ctx.kept * g, leaked",
+        "        return g, leaked",
         ("test_leak.py::test_a_layer_that_keeps_what_is_inside_leaks_a_tenth_of_the_gradient",),
         "the whole gradient goes through the map, and a share past it",
     ),

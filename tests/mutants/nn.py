@@ -36,14 +36,14 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "        return value_of(self._within(x, sides), x) if self.bounded and self.shrinking else x",
+        "        return value_of(inside, x) if self.has_equalities else inside",
         "        return x",
         ("test_layer.py::test_outputs_are_inside_at_every_scale_in_training_and_evaluation",),
         "steps leave a bound by an ulp",
     ),
     Mutant(
         "nn/ways.py",
-        "            gauge = self.gauge(y, self.slack(sides) if sides.given else None)",
+        "            gauge = self.gauge(y, None if sides is NONE else self.slack(sides))",
         "            gauge = self.gauge(y)",
         (
             "test_pins.py::test_the_shrink_takes_the_right_hand_sides_of_the_sample",
@@ -278,7 +278,7 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "        given = sides.without_base(self.event) if sides.given else {}",
+        "        given = {} if sides is NONE else sides.without_base(self.event)",
         "        given = {}  # type: ignore[var-annotated]",
         ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
         "a layer of nearest points takes the stated sides for those of the sample",

@@ -27,6 +27,7 @@ from torch.autograd import forward_ad
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+FAR = 1e15  # d in units is cut there
 LEAK = 0.1  # the share that a layer takes unless it is told
 
 
@@ -138,7 +139,7 @@ class Leak(torch.autograd.Function):
 
 
 def along_the_set(g: Tensor, d: Tensor, block: Tensor | None = None) -> Tensor:
-    """g - (g·d) d / (1 + |d|²) for a d in units, block by block.
+    """g - (g·d) d / (1 + |d|²) for a d in units, block by block; g where d is not a number.
 
     Shape: g, d (\\*, n) → (\\*, n)
 
@@ -148,6 +149,7 @@ def along_the_set(g: Tensor, d: Tensor, block: Tensor | None = None) -> Tensor:
         >>> along_the_set(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 0.0]))
         tensor([0.1000, 1.0000])
     """
+    d = torch.nan_to_num(d.clamp(-FAR, FAR))  # squares must not overflow
     return torch.addcmul(g, d, _products(g, d, block) / (1 + _products(d, d, block)), value=-1)
 
 
