@@ -126,3 +126,24 @@ def test_what_loads_where():
         rh.Constrained(3, P, base=P.interior_point() * 0.9).load_state_dict(state)
     with pytest.raises(RuntimeError, match="size mismatch|Missing key"):
         rh.Constrained(3, P, method="vertices").load_state_dict(state)
+
+
+def test_a_checkpoint_of_the_plain_model_loads_after_a_linear_was_constrained() -> None:
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    trained = {name: torch.randn_like(value) / 4 for name, value in plain.state_dict().items()}
+    model = rh.constrain(plain, "2", rh.box(-100, 100, 3))
+    model.load_state_dict(trained)
+    h = torch.randn(8, 4)
+    free = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    free.load_state_dict(trained)
+    assert torch.allclose(model(h), free(h), atol=1e-4)
+
+
+def test_a_side_that_was_said_to_vary_and_is_forgotten_is_named_once() -> None:
+    layer = rh.Constrained(3, rh.sum_to(1, 4) & rh.box(0, 1), varies={"b_eq": (0.5, 2.0)})
+    h = torch.randn(2, 3)
+    with pytest.warns(UserWarning, match="b_eq vary with the sample.*the stated values are taken"):
+        layer(h)
+    layer(h)
+    layer(h, b_eq=torch.ones(2, 1))

@@ -120,6 +120,15 @@ class Constrained(nn.Module):
             at_zero = into.coefficients_of(torch.zeros_like(offset))
             return (into.coefficients_of(rows) - at_zero).mT.to(weight), into.coefficients_of(offset).to(weight)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """A checkpoint of the Linear that :func:`rayhull.constrain` replaced loads, too: the points stay the same."""
+        weight, bias = prefix + "weight", prefix + "bias"
+        if weight in state_dict and prefix + "linear.weight" not in state_dict and self.map.keeps_inside:
+            own = self._weights_for(state_dict.pop(weight), state_dict.pop(bias, None))
+            geometry = {k: v for k, v in self.state_dict(prefix=prefix).items() if k.startswith(prefix + "map.")}
+            state_dict |= geometry | dict(zip((prefix + "linear.weight", prefix + "linear.bias"), own, strict=True))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def reset_parameters(self) -> None:
         """Coefficients of unit variance for features of unit variance: outputs start at about unit scale."""
         reach = math.sqrt(3 / self.in_features)

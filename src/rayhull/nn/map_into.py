@@ -18,7 +18,7 @@ from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
 from rayhull.nn.blocks import Finishes, Part, Parts, event_order
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.recognise import Choice, LayerOptions, Options, choose
+from rayhull.nn.recognise import Choice, LayerOptions, Options, choose, warn
 from rayhull.nn.ways import Bounds, Nearest, value_of
 from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides
@@ -97,7 +97,7 @@ class MapInto(Constants, OfSet):
         factory = Factory(device, dtype)
         super().__init__(factory)
         given = _checked(options)
-        self.polyhedron, self.varies = P, given["varies"]
+        self.polyhedron, self.varies, self._told = P, given["varies"], False
         scale = _scale_of(given["scale"], P)
         kept = {name: given[name] for name in ("method", "steps", "nonnegative", "simplex", "max_generators")}
         chosen = Options(**kept, scale=scale, varies=self.varies is not None, factory=factory)
@@ -217,6 +217,8 @@ class MapInto(Constants, OfSet):
             c = _cut(c, origin)
         c = c if dtype in DTYPES else c.float()
         leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
+        if self.varies is not None and not self._told:
+            self._tell_forgotten(sides)
         if sides is not NONE and sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and not hides_numbers(c):
             sides = self.per_sample.without_stated(sides)
         if sides is not NONE and sides.given:
@@ -225,6 +227,17 @@ class MapInto(Constants, OfSet):
         if finishes is None or not self.shrinking:
             return x if x.dtype == dtype else x.to(dtype)
         return value_of(finishes(x, dtype), x)
+
+    def _tell_forgotten(self, sides: Sides) -> None:
+        """Say once that nothing of what was said to vary came with the call."""
+        names = tuple(self.varies or ())
+        if torch.compiler.is_compiling() or not all(getattr(sides, name) is None for name in names):
+            return
+        self._told = True
+        warn(
+            f"{', '.join(names)} vary with the sample, as was said when the layer was built, and this call gives none: "
+            "the stated values are taken."
+        )
 
     def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         """Points of all blocks, flat, inside up to rounding. Shape: (\\*, coefficients) → (\\*, d)"""
