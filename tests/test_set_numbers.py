@@ -296,3 +296,14 @@ def test_an_exact_set_that_is_not_empty_is_never_called_empty_in_any_unit(power)
     rows = [[p, 0], [-p - 1, 0], [-p, 1], [p, 1], [-p, p + 2]]
     P = rh.Polyhedron(rows, [unit * c for c in (1, -1, 2, -1, 0)])
     assert len(P.generators(cache=False).vertices) == 2
+
+
+def test_a_million_bounds_are_grouped_without_a_look_at_each() -> None:
+    lower = np.tile([0.0, -1.0, 0.0, 2.0], 250_000)
+    P = rh.Polyhedron(lower=lower, upper=lower + 1)
+    groups = P.mirrored_groups
+    assert [g.index.shape for g in groups] == [(750_000, 1), (250_000, 1)]
+    assert groups[0].sign[:4].tolist() == [1, -1, 1, 1]
+    assert [int(g.index[0, 0]) for g in P.block_groups] == [0, 1, 3]
+    small = rh.Polyhedron(lower=lower[:4], upper=lower[:4] + 1)
+    assert small.contains(small.interior_point())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import uuid
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 NAMES = ("b", "b_eq", "lower", "upper")
+LARGE = 100_000  # coordinates from which on a set takes longer to name than to project onto
 MOST = 64  # projectors kept for programs that name them
 _projectors: dict[str, Projector] = {}
 
@@ -51,6 +53,10 @@ def _unpacked(stated: Tensor) -> list[np.ndarray[Any, Any]]:
 
 def register(projector: Projector) -> str:
     """A name by which the operator finds the projector in this process; elsewhere it makes it from the tensors."""
+    if projector.polyhedron.dim > LARGE:  # no fingerprint: a name of its own
+        name = uuid.uuid4().hex
+        _keep(name, projector)
+        return name
     weights = hashlib.sha256(b"" if projector.weights is None else projector.weights.tobytes()).hexdigest()
     name = "-".join([projector.polyhedron.fingerprint, projector.solver, projector.infeasible, weights])
     _keep(name, projector)

@@ -181,6 +181,8 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, 
         mirrored: mirror images together too. A checkerboard has dark and bright tiles: two sets, of which one is the
             other's mirror image, and then one product.
     """
+    if not len(P.inequalities) and not len(P.equalities) and P.dim > 1:
+        return _Grouping(P, []).alone(mirrored=mirrored)
     blocks = list(_split(P))
     if len(blocks) == 1:
         flat = _flat(P)
@@ -262,6 +264,28 @@ class _Grouping:
             kinds.setdefault(key, []).append((block, sign))
         return tuple(self._group(members) for members in kinds.values())
 
+    def alone(self, *, mirrored: bool) -> tuple[BlockGroup, ...]:
+        """Coordinates that nothing ties, those with the same bounds together: without a look at each of them."""
+        low, high = self.bounds if self.bounds.dtype != object else np.array([_ranks(b) for b in self.bounds])
+        pairs = np.empty(self.P.dim, complex)  # sorts as a pair
+        pairs.real, pairs.imag = low, high
+        known, first, kind = np.unique(pairs, return_index=True, return_inverse=True)
+        number = {(pair.real, pair.imag): k for k, pair in enumerate(known)} if self.bounds.dtype != object else {}
+        sign, to = np.ones(len(known), np.int64), np.arange(len(known))
+        for k in np.argsort(first):
+            image = number.get((-known[k].imag, -known[k].real), k)
+            if mirrored and first[image] < first[k]:
+                sign[k], to[k] = -1, image
+        members, signs = to[kind.ravel()], sign[kind.ravel()]
+        order = [int(k) for k in np.argsort(first) if to[k] == k]
+        return tuple(self._group_alone(np.flatnonzero(members == k), signs) for k in order)
+
+    def _group_alone(self, coordinates: Array, signs: Array) -> BlockGroup:
+        none, blocks = np.zeros(0, np.int64), np.zeros((len(coordinates), 0), np.int64)
+        first = _Block(coordinates[:1], none, none)
+        self.place[coordinates[0]] = 0
+        return self._placed(first, coordinates[:, None], signs[coordinates], blocks, blocks)
+
     def _signature(self, block: _Block, sign: int) -> bytes:
         """Equal for two blocks that state the same set with the same rows in the same order; -1: its mirror image."""
         parts: list[bytes] = [len(block.coordinates).to_bytes(8)]
@@ -277,14 +301,17 @@ class _Grouping:
 
     def _group(self, members: list[tuple[_Block, int]]) -> BlockGroup:
         layout = self.P.layout
-        index = np.stack([block.coordinates for block, _ in members])
-        sign = np.array([s for _, s in members])
-        upper, lower, fixed = layout.upper_row_of(index), layout.lower_row_of(index), layout.fixed_row_of(index)
-        upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
         inequalities = np.searchsorted(layout.inequalities, np.stack([block.inequalities for block, _ in members]))
         equalities = np.searchsorted(layout.equalities, np.stack([block.equalities for block, _ in members]))
+        index, sign = np.stack([block.coordinates for block, _ in members]), np.array([s for _, s in members])
+        return self._placed(members[0][0], index, sign, inequalities, equalities)
+
+    def _placed(self, first: _Block, index: Array, sign: Array, inequalities: Array, equalities: Array) -> BlockGroup:
+        layout = self.P.layout
+        upper, lower, fixed = layout.upper_row_of(index), layout.lower_row_of(index), layout.fixed_row_of(index)
+        upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
         return BlockGroup(
-            self._subset(members[0][0]),
+            self._subset(first),
             index,
             _present(inequalities, upper, lower),
             _present(equalities, fixed),
@@ -327,6 +354,12 @@ def _whole(P: Polyhedron) -> BlockGroup:
     """A set of one block as its only group."""
     rows, equality_rows = np.arange(P.layout.lower_rows.stop), np.arange(P.layout.fixed_rows.stop)
     return BlockGroup(P, np.arange(P.dim)[None, :], rows[None, :], equality_rows[None, :], np.ones(1, np.int64))
+
+
+def _ranks(values: Array) -> Array:
+    """Numbers of any kind as numbers that are equal where they are: their places in order."""
+    order = {value: rank for rank, value in enumerate(sorted(set(values.tolist())))}
+    return np.array([order[value] for value in values.tolist()], np.float64)
 
 
 def _bytes(values: Array) -> bytes:
