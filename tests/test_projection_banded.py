@@ -170,7 +170,8 @@ def test_derivatives_are_right(weights):
 
 def test_only_independent_rows_of_neighbours_are_banded():
     assert structure(rh.convex(9)) == "a curve, along its band"
-    assert structure(rh.convex(9) & rh.monotone(9)) is None
+    assert structure(rh.convex(9) & rh.monotone(9)) == "a curve, along its band"  # the first slope, and it is convex
+    assert structure(rh.convex(9) & rh.lipschitz(9, 1)) is None  # limits at both ends depend on the rows between
     assert structure(rh.convex(9) & rh.box(0, 1)) is None
     assert banded_order(shuffled(9).inequalities.matrix) is not None
     assert banded_order(differences(20, 5).inequalities.matrix) is None  # each shares coordinates with five before it

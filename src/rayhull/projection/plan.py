@@ -14,7 +14,7 @@ from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
-from rayhull.projection.solvers.banded import Banded, banded_order
+from rayhull.projection.solvers.banded import Banded, spanning_rows
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
@@ -290,7 +290,7 @@ def structure(P: Polyhedron) -> str | None:
         return "equalities alone"
     if form.differences is not None:
         return "a chain" if path_order(form) is not None else "differences of coordinates"
-    if form.m == form.matrix.count and not form.bounded and banded_order(form.matrix.rows) is not None:
+    if form.m == form.matrix.count and not form.bounded and spanning_rows(form.matrix.rows, form.c) is not None:
         return "a curve, along its band"
     return None
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import spsolve
 from torch import Tensor
 
 from rayhull.core import operators
@@ -72,29 +71,51 @@ class Banded(Solver):
 
 
 def spanning_rows(rows: sp.csr_array, c: Array) -> Array | None:
-    """Banded rows with a first (or last) coordinate of their own from which all others follow, in order; or None."""
+    """Independent banded rows from which all others follow, in order; or None.
+
+    The longest for each first (or last) coordinate are taken, and one or two more at the ends: a convex curve whose
+    slopes have limits needs one of them at either end.
+    """
     order = banded_order(rows)
     if order is not None or not rows.shape[0] or (np.diff(rows.indptr) == 0).any():
         return order
+    if rows.shape[0] * rows.shape[1] > ENTRIES:
+        return None
+    dense = rows.toarray()
     for end in (np.minimum, np.maximum):
         at = end.reduceat(rows.indices, rows.indptr[:-1])
-        longest_first = np.lexsort([-np.diff(rows.indptr), at])
-        kept = longest_first[np.unique(at[longest_first], return_index=True)[1]]
-        if _width(rows[kept]) <= WIDEST and _others_follow(rows, c, kept, at[kept]):
+        length = np.zeros(rows.shape[1], np.int64)
+        np.maximum.at(length, at, np.diff(rows.indptr))
+        longest = np.flatnonzero(np.diff(rows.indptr) == length[at])
+        single = longest[np.bincount(at[longest])[at[longest]] == 1]
+        kept = _with_ends(dense, c, single, at)
+        if kept is not None and _width(rows[kept]) <= WIDEST:
             return kept
     return None
 
 
-def _others_follow(rows: sp.csr_array, c: Array, kept: Array, ends: Array) -> bool:
-    """Whether every other row is a sum of kept ones with shares >= 0, and no tighter: G_rest = shareᵀ G_kept."""
-    left = others(kept, rows.shape[0])
-    if not len(left) or len(left) * len(kept) > ENTRIES:
-        return not len(left)
-    triangle = sp.csc_array(rows[kept][:, ends].T)
-    share = spsolve(triangle, rows[left][:, ends].T.toarray()).reshape(len(kept), len(left))
-    error = np.abs(rows[kept].T @ share - rows[left].T.toarray()).max()
-    tighter = c[kept] @ share - c[left]
-    return bool(error <= IMPLIED and share.min() >= -IMPLIED and tighter.max() <= IMPLIED)
+def _with_ends(rows: Array, c: Array, kept: Array, at: Array) -> Array | None:
+    """The kept rows and at most two more, from which all others follow; in the order of their first coordinates."""
+    for _ in range(3):
+        left = _on_their_own(rows, c, kept)
+        if not len(left):
+            return kept[np.argsort(at[kept], kind="stable")]
+        if len(kept) >= rows.shape[1]:
+            return None
+        ends = {int(i) for k in (at[left].min(), at[left].max()) for i in left[at[left] == k]}
+        kept = min((np.append(kept, i) for i in sorted(ends)), key=lambda more: len(_on_their_own(rows, c, more)))
+    return None
+
+
+def _on_their_own(rows: Array, c: Array, kept: Array) -> Array:
+    """The rows that are no sum of kept ones with shares >= 0, or are tighter: G_rest = shareᵀ G_kept."""
+    left = others(kept, len(rows))
+    share, _, rank, _ = np.linalg.lstsq(rows[kept].T, rows[left].T, rcond=None)
+    if rank < len(kept):
+        return left
+    error = np.abs(rows[kept].T @ share - rows[left].T).max(axis=0, initial=0.0)
+    follows = (error <= IMPLIED) & (share.min(axis=0, initial=0.0) >= -IMPLIED) & (c[kept] @ share <= c[left] + IMPLIED)
+    return left[~follows]
 
 
 def banded_order(rows: sp.csr_array) -> Array | None:
