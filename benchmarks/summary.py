@@ -156,7 +156,7 @@ def decoders() -> str:
     return table(rows, ["VAE (MNIST)", "runs", "ELBO", "digits read right", "inside exactly"])
 
 
-BEFORE = '"Before" marks what was measured with the layer before it was rebuilt; today\'s is to be measured.'
+BEFORE = '"Before" marks what was measured with the layer before it was rebuilt.'
 
 
 def times(ratio: float) -> str:

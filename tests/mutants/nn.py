@@ -254,8 +254,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "            x = _rescued(into, x, certified, c, sides)",
-        "            x = x",
+        "        run = _from_base if known else _apart",
+        "        run = _from_base",
         (
             "test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",
             "test_layer_sides.py::test_sides_that_leave_the_stated_base_point_find_another",
@@ -271,8 +271,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "            each = each if part.sides is None else each.all(-1)",
-        "            each = each if part.sides is None else each.any(-1)",
+        "            each = each if part.sides is None or part.alone else each.all(-1)",
+        "            each = each if part.sides is None or part.alone else each.any(-1)",
         ("test_sides_contract.py::test_every_sample_is_inside_its_own_set", "test_layer_sides.py", "test_pins.py"),
         "one block with slack certifies a sample's base point",
     ),

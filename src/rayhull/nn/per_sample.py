@@ -84,10 +84,10 @@ class PerSample(Constants):
         self.index("sum_of", sums)
         if P.dim * len(P.inequalities) <= ENTRIES:
             self.constant("A", P.inequalities.matrix.toarray(), wide=True)
-        self.constant("b", P.inequalities.rhs)
-        self.constant("b_eq", P.equalities.rhs)
-        self.constant("lower", P.lower_bounds)
-        self.constant("upper", P.upper_bounds)
+        self.constant("b", P.inequalities.rhs, wide=True)
+        self.constant("b_eq", P.equalities.rhs, wide=True)
+        self.constant("lower", P.lower_bounds, wide=True)
+        self.constant("upper", P.upper_bounds, wide=True)
 
     def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
@@ -99,7 +99,7 @@ class PerSample(Constants):
         if self.rule is None:
             if sides.b_eq is None or "onto" not in self.exact:
                 return None
-            return stated + (sides.b_eq.to(stated.dtype) - self.b_eq) @ self.onto.mT
+            return stated + (sides.b_eq - self.b_eq).to(stated.dtype) @ self.onto.mT
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
         lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
@@ -181,7 +181,8 @@ class PerSample(Constants):
 
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
-        flat, batch, own = self._spread(x.detach(), sides)
+        flat, batch, _ = self._spread(x.detach(), sides)
+        own = sides.spread(batch, torch.float64)  # as they came: what is proven is proven of those numbers
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
@@ -194,9 +195,8 @@ class PerSample(Constants):
         else:
             out = self._within(self._tightened(flat, own, rows, 8 * as_single(_rounding(x.dtype, flat))), own)
             held = proven(out, rows, rhs)
-            if (
-                x.dtype == torch.float64 and not hides_numbers(x) and not bool(held.all())
-            ):  # nearest points are certified to less than an ulp
+            unproven = not hides_numbers(x) and not bool(held.all())
+            if x.dtype == torch.float64 and unproven:  # nearest points are certified to less than an ulp
                 again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
                 out = torch.where(held.unsqueeze(-1), out, again)
                 held = proven(out, rows, rhs)
@@ -290,17 +290,15 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
     base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:
         base = base.expand(*batch, -1)
-    if into.follows(sides, base):
-        with_base = sides._replace(base=None if base is None else base.to(c.dtype))
-        x = into.blocks(c.expand(*batch, -1), with_base, leak)
-        certified = _certified(into, with_base, x)
-        if certified is not None:
-            x = _rescued(into, x, certified, c, sides)
-            known = hides_numbers(x) or bool(certified.all())
-            base = (into.base if base is None else base) if known else None
+    if not into.follows(sides, base):
+        base, x = sides.base, _nearest(into, c, sides, leak)
     else:
-        base = None if sides.base is None else sides.base
-        x = _nearest(into, c, sides, leak)
+        moved = sides._replace(base=None if base is None else base.to(c.dtype))
+        certified = _certified(into, moved, batch)
+        known = certified is None or hides_numbers(certified) or bool(certified.all())
+        run = _from_base if known else _apart
+        x = run(into, c.expand(*batch, -1), moved, certified, leak)
+        base = (into.base if base is None and certified is not None else base) if known else None
     x = x.to(dtype)
     return value_of(own.strict_points(x, base, sides), x) if into.strict else x
 
@@ -315,35 +313,43 @@ def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     return leaking(x, u, leak, into.units, into.block)
 
 
-def _certified(into: MapInto, sides: Sides, x: Tensor) -> Tensor | None:
+def _certified(into: MapInto, sides: Sides, batch: tuple[int, ...]) -> Tensor | None:
     """Which samples their base point certifies: slack in every row of every block; None where no block asks."""
     found = None
     for part in into.parts:
         slack = part.way.slack(sides if part.sides is None else part.sides(sides))
         if slack is not None:
             each = slack.is_positive
-            each = each if part.sides is None else each.all(-1)
+            each = each if part.sides is None or part.alone else each.all(-1)
             found = each if found is None else found & each
-    return None if found is None else found.expand(x.shape[:-1])
+    return None if found is None else found.expand(batch)
 
 
-def _rescued(into: MapInto, x: Tensor, certified: Tensor, c: Tensor, sides: Sides) -> Tensor:
-    """x with the nearest point in place of samples whose base point has no slack; NaN where numbers are hidden."""
-    if hides_numbers(certified):
-        return torch.where(certified.unsqueeze(-1), x, torch.full_like(x, torch.nan))
-    if bool(certified.all()):
+def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
+    """Points from known base points; NaN for samples that a graph finds to have none."""
+    x = into.blocks(c, sides, leak)
+    if certified is None or not hides_numbers(certified):
         return x
-    batch, which = x.shape[:-1], (~certified.reshape(-1)).nonzero().squeeze(-1)
-    spread = sides.spread(tuple(batch), c.dtype)
+    return torch.where(certified.unsqueeze(-1), x, torch.full_like(x, torch.nan))
+
+
+def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
+    """Samples whose base point has slack from there, the others by their nearest points."""
+    assert certified is not None
+    batch, d = tuple(certified.shape), into.polyhedron.dim
+    spread, flat = sides.spread(batch, c.dtype), c.expand(*batch, -1).reshape(-1, c.shape[-1])
     _refuse_nan(spread)
-    some = Sides(**{name: getattr(spread, name)[which] for name in spread.given})
-    own = c.expand(*batch, -1).reshape(-1, c.shape[-1])[which]
+    fine, lost = (which.nonzero().squeeze(-1) for which in (certified.reshape(-1), ~certified.reshape(-1)))
+    given = [Sides(**{name: getattr(spread, name)[which] for name in spread.given}) for which in (fine, lost)]
     try:
-        near = into.per_sample.points(into.flat_unconstrained(own), some)
+        near = into.per_sample.points(into.flat_unconstrained(flat[lost]), given[1])
     except EmptySetError as error:  # it counts the lost samples, not those of the batch
-        text = re.sub(r"sample (\d+)", lambda found: f"sample {int(which[int(found[1])])}", str(error))
-        raise EmptySetError(f"among samples {_listed(which)}: {text}", error.rows) from None
-    return x.reshape(-1, x.shape[-1]).index_copy(0, which, near.to(x.dtype)).reshape(x.shape)
+        text = re.sub(r"sample (\d+)", lambda found: f"sample {int(lost[int(found[1])])}", str(error))
+        raise EmptySetError(f"among samples {_listed(lost)}: {text}", error.rows) from None
+    out = near.new_zeros(len(flat), d).index_copy(0, lost, near)
+    if len(fine):
+        out = out.index_copy(0, fine, into.blocks(flat[fine], given[0], leak).to(out.dtype))
+    return out.reshape(*batch, d)
 
 
 def _rounding(dtype: torch.dtype, x: Tensor) -> float:
