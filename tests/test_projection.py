@@ -184,7 +184,7 @@ def test_structure_finds_the_closed_forms() -> None:
     assert {block.solver.name for block in plan(rh.ordered(None, (3, 3)))} == {"forest"}
     assert solvers["equalities"] == {"affine"}
     assert solvers["convex"] == {"banded"}
-    assert solvers["rows at right angles"] == {"active set"}
+    assert solvers["rows at right angles"] == {"banded"}
 
 
 def test_at_a_kink_what_does_not_push_counts_as_absent() -> None:
