@@ -318,3 +318,16 @@ def test_conversion_refuses_contradictory_equalities_by_itself(sides):
     P = rh.Polyhedron.from_rows(Rows.empty(2), both, None, None, (2,), check=False)
     with pytest.raises(rh.EmptySetError):
         rh.convert(P, cache=False)
+
+
+def test_a_base_point_of_the_sample_is_mirrored_with_its_block(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a base point strictly inside has slack in every row")
+
+    monkeypatch.setattr(per_sample, "_apart", refuse)
+    P = TILES & rh.box(-1, 1)
+    layer = rh.Constrained(3, P, method="shrink", dtype=torch.float64)
+    assert layer.map.parts[0].mirrored
+    base = torch.as_tensor(P.sample(16, seed=0))
+    x = layer(10 * torch.randn(16, 3, dtype=torch.float64), base=base, upper=torch.full((16, 4, 4), 1.5).double())
+    assert bool(P.contains(x, upper=torch.full((16, 4, 4), 1.5).double(), atol=1e-9).all())

@@ -242,3 +242,11 @@ def test_random_equalities_hold_within_the_stated_ulps(seed: int) -> None:
         off = (x @ torch.as_tensor(E.T) - torch.as_tensor(E @ inside)).abs()
         allowed = (1 if dtype != torch.float64 else 16) * torch.finfo(dtype).eps * torch.as_tensor(np.abs(E).sum(1))
         assert bool((off <= allowed * x.abs().amax(-1, keepdim=True)).all())
+
+
+def test_intervals_that_are_mirror_images_of_each_other_hold_exactly() -> None:
+    P = rh.Polyhedron(lower=[1, -2], upper=[2, -1])
+    assert P.mirrored_groups[0].sign.tolist() == [1, -1]
+    x = rh.Constrained(3, P, strict=True)(10 * torch.randn(200, 3)).detach()
+    assert bool(P.contains_exactly(x).all())
+    assert bool((x.std(0) > 0.1).all())

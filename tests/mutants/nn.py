@@ -148,7 +148,7 @@ MUTANTS = [
         "nn/blocks.py",
         "            base = torch.where(self.mirrored, -base, base)",
         "            base = torch.where(self.mirrored, base, base)",
-        ("test_layer_sides.py", "test_sides_contract.py::test_every_sample_is_inside_its_own_set"),
+        ("test_pins.py::test_a_base_point_of_the_sample_is_mirrored_with_its_block",),
         "a base point of the sample is not mirrored with its block",
     ),
     Mutant(
@@ -261,13 +261,6 @@ MUTANTS = [
             "test_layer_sides.py::test_sides_that_leave_the_stated_base_point_find_another",
         ),
         "a sample whose base point is outside keeps it",
-    ),
-    Mutant(
-        "nn/per_sample.py",
-        "            held, base_held = proven(out, rows, rhs), proven(safe, rows, rhs)",
-        "            held = base_held = torch.ones_like(proven(out, rows, rhs))",
-        ("test_sides_contract.py", "test_layer_sides.py"),
-        "a strict point of the sample is not proven",
     ),
     Mutant(
         "nn/per_sample.py",
