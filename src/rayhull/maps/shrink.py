@@ -4,7 +4,7 @@ Seen from a base point x0, a row a·x <= b has the slack h = b - a·x0. With eve
 as gauge(y) = max_i a_i·y / h_i is at most 1 (it is negative along the rays of an unbounded set): divide by
 max(1, gauge).
 
-Strict means zero violation: everything is computed in float64 (unit roundoff ε = 2^-53) and rounded once, at the end,
+Strict means zero violation: the last step is in float64 (unit roundoff ε = 2^-53) and rounded once, at the end,
 to the dtype that comes out (unit roundoff u, smallest normal number τ). Then x = round(q + t z) meets a row a·x <= b of
 n entries when
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -121,12 +122,10 @@ class MapInto(Constants, OfSet):
         """A way for each kind of block; one for all, where all take the nearest point."""
         kinds = P.mirrored_groups
         bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
-        pairs = [(kind, Options(**{**vars(options), "base": own})) for kind, own in zip(kinds, bases, strict=True)]
+        pairs = [(kind, replace(options, base=own)) for kind, own in zip(kinds, bases, strict=True)]
         choices = [self._choose(kind.polyhedron, own) for kind, own in pairs]
         if len(kinds) + len(kinds[0].index) > 2 and all(choice.way.is_nearest for choice in choices):
             return [_together(P, kinds, choices, options.factory)]
-        whole = len(kinds) == 1 and kinds[0].index.shape[0] == 1 and kinds[0].polyhedron is P
-        assert whole or all(kind.polyhedron is not P for kind in kinds)
         return [
             Part(P, kind, choice.way, choice.why, options.factory) for kind, choice in zip(kinds, choices, strict=True)
         ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -197,7 +197,7 @@ def probabilities(P: Polyhedron, options: Options) -> Choice | None:
     if len(shared) < P.dim:
         return None
     try:
-        few = Options(**{**vars(options), "max_generators": MANY_VERTICES * P.dim})
+        few = replace(options, max_generators=MANY_VERTICES * P.dim)
         return vertices(P, few, "for probabilities")
     except RayhullError:  # too many, or floats that no conversion can verify: other ways need none
         return None

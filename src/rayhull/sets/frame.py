@@ -129,11 +129,6 @@ def equality_basis(P: Polyhedron, implicit: Array) -> Array:
     return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))
 
 
-def within(rows: Array, equal: Array) -> Array:
-    """Rows (m, n) less their part in the equalities' row space: the same values on the affine hull."""
-    return rows - (rows @ equal) @ equal.T
-
-
 def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
     """The cone of the given rows a·y <= 0, with every equality of P, and the rows ``equal``, as a·y = 0."""
     from rayhull.sets.polyhedron import Polyhedron
