@@ -7,14 +7,12 @@ line stay light: torch is imported only by what needs it.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # for type checkers: the same names as below, which a test compares
     from rayhull import conversion as conversion
-    from rayhull import core as core
     from rayhull import distributions as distributions
     from rayhull import nn as nn
     from rayhull import testing as testing
@@ -31,10 +29,11 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.nn.layers import Constrained as Constrained
     from rayhull.nn.map_into import MapInto as MapInto
     from rayhull.nn.paper import paper_layer as paper_layer
+    from rayhull.nn.programs import to_jax as to_jax
+    from rayhull.nn.programs import to_numpy as to_numpy
     from rayhull.nn.training import FreeStart as FreeStart
     from rayhull.nn.training import Parametrization as Parametrization
     from rayhull.nn.training import constrain as constrain
-    from rayhull.projection.module import ProjectedInEval as ProjectedInEval
     from rayhull.projection.module import Projection as Projection
     from rayhull.projection.project import project as project
     from rayhull.sets.applied import capped_simplex as capped_simplex
@@ -43,30 +42,40 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.sets.applied import quantiles as quantiles
     from rayhull.sets.applied import reconciled as reconciled
     from rayhull.sets.applied import windows as windows
-    from rayhull.sets.interior import scale_from as scale_from
+    from rayhull.sets.cones import ConvexSet as ConvexSet
+    from rayhull.sets.cones import ball as ball
+    from rayhull.sets.cones import ellipsoid as ellipsoid
+    from rayhull.sets.cones import norm as norm
+    from rayhull.sets.cones import quadratic as quadratic
     from rayhull.sets.parsing import parse as parse
     from rayhull.sets.polyhedron import Polyhedron as Polyhedron
     from rayhull.sets.products import along as along
-    from rayhull.sets.products import intersection as intersection
     from rayhull.sets.products import product as product
+    from rayhull.sets.ready_made import birkhoff as birkhoff
     from rayhull.sets.ready_made import box as box
     from rayhull.sets.ready_made import checkerboard as checkerboard
     from rayhull.sets.ready_made import concave as concave
     from rayhull.sets.ready_made import convex as convex
-    from rayhull.sets.ready_made import halfspaces as halfspaces
+    from rayhull.sets.ready_made import flow as flow
+    from rayhull.sets.ready_made import hierarchy as hierarchy
     from rayhull.sets.ready_made import lipschitz as lipschitz
+    from rayhull.sets.ready_made import marginals as marginals
     from rayhull.sets.ready_made import monotone as monotone
     from rayhull.sets.ready_made import nonnegative as nonnegative
     from rayhull.sets.ready_made import ordered as ordered
+    from rayhull.sets.ready_made import ramps as ramps
     from rayhull.sets.ready_made import simplex as simplex
+    from rayhull.sets.ready_made import storage as storage
     from rayhull.sets.ready_made import sum_to as sum_to
     from rayhull.sets.ready_made import unimodal as unimodal
+    from rayhull.sets.rules import at_most as at_most
+    from rayhull.sets.rules import excludes as excludes
     from rayhull.sets.rules import from_cvxpy as from_cvxpy
+    from rayhull.sets.rules import implies as implies
     from rayhull.sets.rules import rules as rules
     from rayhull.sets.rules import variables as variables
 
-# public as modules, with what is loaded for each
-_ROOMS = {"conversion": "", "core": "", "distributions": "", "nn": ".export", "testing": ""}
+_ROOMS = ("conversion", "distributions", "nn", "testing")  # public as modules
 _HOME = {
     "conversion.convert": "convert",
     "conversion.files": "read write",
@@ -75,17 +84,18 @@ _HOME = {
     "nn.paper": "paper_layer",
     "nn.layers": "Constrained",
     "nn.map_into": "MapInto",
+    "nn.programs": "to_jax to_numpy",
     "nn.training": "FreeStart Parametrization constrain",
-    "projection.module": "ProjectedInEval Projection",
+    "projection.module": "Projection",
     "projection.project": "project",
     "sets.applied": "capped_simplex conserves corridor quantiles reconciled windows",
-    "sets.interior": "scale_from",
+    "sets.cones": "ConvexSet ball ellipsoid norm quadratic",
     "sets.parsing": "parse",
     "sets.polyhedron": "Polyhedron",
-    "sets.products": "along intersection product",
-    "sets.ready_made": "box checkerboard concave convex halfspaces lipschitz monotone nonnegative ordered simplex "
-    "sum_to unimodal",
-    "sets.rules": "from_cvxpy rules variables",
+    "sets.products": "along product",
+    "sets.ready_made": "birkhoff box checkerboard concave convex flow hierarchy lipschitz marginals "
+    "monotone nonnegative ordered ramps simplex storage sum_to unimodal",
+    "sets.rules": "at_most excludes from_cvxpy implies rules variables",
 }  # where each name lives
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -94,8 +104,7 @@ __all__ = sorted(["__version__", *_ROOMS, *_MODULE_OF])
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        importlib.import_module(f"rayhull.{name}{_ROOMS[name]}")
-        return sys.modules[f"rayhull.{name}"]
+        return importlib.import_module(f"rayhull.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)

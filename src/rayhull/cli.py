@@ -65,10 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_argument("file", type=Path, help=".ine, .ext or .npz")
     convert.add_argument("to", type=Path, nargs="?", help="where to write, as with -o")
     convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, cdd text)")
-    convert.add_argument("--engine", default="auto", help="auto (ours), ppl, pplite, normaliz or cdd")
-    convert.add_argument(
-        "--max-generators", type=int, default=1_000_000, metavar="N", help="stop beyond N (%(default)s)"
-    )
+    convert.add_argument("--max-generators", type=int, metavar="N", help="stop beyond N (a million)")
     convert.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
     convert.add_argument("--verify", choices=["full"], help="also prove that no generator is missing")
     convert.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -95,9 +92,9 @@ def _convert(options: Any) -> int:
     from rayhull.sets.polyhedron import Polyhedron
 
     item = read(options.file)
-    limits = {"max_generators": options.max_generators, "max_seconds": options.max_seconds, "engine": options.engine}
-    if sys.stderr.isatty() and not options.quiet:
-        limits["progress"] = True
+    limits: dict[str, Any] = {"max_seconds": options.max_seconds, "progress": sys.stderr.isatty() and not options.quiet}
+    if options.max_generators is not None:
+        limits["max_generators"] = options.max_generators
     if isinstance(item, Polyhedron):
         result: Any = item.generators(**limits, verify=options.verify or True)
     else:
@@ -120,14 +117,10 @@ def _read_set(path: Path) -> Any:
 
 
 def _info(options: Any) -> int:
-    print(_read_set(options.file).describe() if options.file else _what_runs())
+    from rayhull.core import library
+
+    print(_read_set(options.file).describe() if options.file else f"rayhull {__version__}\n{library.status()}")
     return 0
-
-
-def _what_runs() -> str:
-    from rayhull import core
-
-    return f"rayhull {__version__}\n{core.status()}"
 
 
 def _check(options: Any) -> int:

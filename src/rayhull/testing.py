@@ -116,10 +116,8 @@ def _inputs(
 def _like(module: Any) -> tuple[torch.dtype, torch.device]:
     """The dtype and device of the module's first floating weight."""
     tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
-    for tensor in tensors:
-        if tensor.is_floating_point():
-            return tensor.dtype, tensor.device
-    return torch.get_default_dtype(), torch.device("cpu")
+    first = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
+    return first.dtype, first.device
 
 
 def _climb(module: Any, P: Polyhedron, features: Tensor, steps: int, sides: dict[str, Any]) -> Tensor:

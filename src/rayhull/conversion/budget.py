@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.progress import draw
+from rayhull.sets.polyhedron import MAX_GENERATORS
 
 ALTERNATIVES = 'Raise the limit, or use method="nearest" or method="steps", which need no generators.'
 PERIOD = 0.1  # seconds between two reports
@@ -37,7 +38,7 @@ Tell = Callable[[int, int, int, int], None]  # row, rows, rays, pairs: a step of
 class Limits:
     """Upper bounds on a conversion. ``None`` means no bound."""
 
-    max_generators: int | None = 1_000_000
+    max_generators: int | None = MAX_GENERATORS
     max_pairs: int | None = None
     max_seconds: float | None = None
     max_bytes: int | None = 2 * 1024**3
@@ -50,25 +51,16 @@ class Limits:
     def check(self, *, rays: int, row: int, rows: int, pairs: int = 0, nbytes: int = 0) -> None:
         """Raise :class:`~rayhull.errors.BudgetExceededError` if going on would pass a bound."""
         where = f"after {row} of {rows} inequalities"
-        if self.max_generators is not None and rays > self.max_generators:
-            raise BudgetExceededError(
-                f"Stopped at {rays} generators {where} (max_generators={self.max_generators}). {ALTERNATIVES}"
-            )
-        if self.max_pairs is not None and pairs > self.max_pairs:
-            raise BudgetExceededError(
-                f"Stopped {where} with {rays} rays: the next inequality has {pairs} pairs of rays to look at "
-                f"(max_pairs={self.max_pairs}). {ALTERNATIVES}"
-            )
-        if self.max_bytes is not None and nbytes > self.max_bytes:
-            raise BudgetExceededError(
-                f"Stopped {where} with {rays} rays: going on needs about {nbytes / 2**20:.0f} MiB "
-                f"(max_bytes={self.max_bytes}, {self.max_bytes / 2**20:.0f} MiB). {ALTERNATIVES}"
-            )
-        if self.max_seconds is not None and self.seconds() > self.max_seconds:
-            raise BudgetExceededError(
-                f"Stopped {where} with {rays} rays after {self.seconds():.1f} s "
-                f"(max_seconds={self.max_seconds:g}). {ALTERNATIVES}"
-            )
+        seconds = self.seconds()
+        for name, cost, what in (
+            ("max_generators", rays, f"at {rays} generators {where}"),
+            ("max_pairs", pairs, f"{where} with {rays} rays: the next inequality has {pairs} pairs of rays to look at"),
+            ("max_bytes", nbytes, f"{where} with {rays} rays: going on needs about {nbytes / 2**20:.0f} MiB"),
+            ("max_seconds", seconds, f"{where} with {rays} rays after {seconds:.1f} s"),
+        ):
+            most = getattr(self, name)
+            if most is not None and cost > most:
+                raise BudgetExceededError(f"Stopped {what} ({name}={most}). {ALTERNATIVES}")
 
 
 class Watch:

@@ -26,7 +26,7 @@ from rayhull.conversion.double_description import verified_rays
 from rayhull.exact.numbers import narrow
 from rayhull.sets.rows import Array
 
-VERSION = 2
+VERSION = 3
 SLOW = 0.5  # seconds
 MEMORY_ENTRIES = 128
 OURS = re.compile(r"[0-9a-f]{64}\.npz|rayhull-.*\.part")
@@ -81,9 +81,9 @@ def _files() -> list[Path]:
     return []
 
 
-def remembered(C: Array, engine: str, find: Callable[[], tuple[Array, float]]) -> Array:
+def remembered(C: Array, find: Callable[[], tuple[Array, float]]) -> Array:
     """The rays of {y >= 0, C y >= 0}: from memory, from disk, or found, which tells the seconds it took."""
-    name = _key(C, engine)
+    name = _key(C)
     if name in _memory:
         _memory.move_to_end(name)
         return _memory[name].copy()
@@ -98,9 +98,9 @@ def remembered(C: Array, engine: str, find: Callable[[], tuple[Array, float]]) -
     return rays
 
 
-def _key(C: Array, engine: str) -> str:
-    """A digest of the cone and of who converts it."""
-    digest = hashlib.sha256(f"{VERSION} {engine} {C.shape} {C.dtype.kind}|".encode())
+def _key(C: Array) -> str:
+    """A digest of the cone."""
+    digest = hashlib.sha256(f"{VERSION} {C.shape} {C.dtype.kind}|".encode())
     digest.update(_bytes(C))
     return digest.hexdigest()
 

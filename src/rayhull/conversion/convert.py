@@ -12,13 +12,13 @@ import numpy as np
 from rayhull.conversion import cache as ray_cache
 from rayhull.conversion.block import block_generators
 from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, progress_bar
-from rayhull.conversion.double_description import check_engine, find_rays
+from rayhull.conversion.double_description import extreme_rays
 from rayhull.conversion.generators import ExactGenerators, Generators, hull, polar, unit_of
 from rayhull.conversion.verification import prove_complete
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.numbers import sort_rows
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.polyhedron import Polyhedron, need_set
+from rayhull.sets.polyhedron import MAX_GENERATORS, Polyhedron, need_set
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ EitherGenerators = Generators | ExactGenerators  # of a block: floats, or intege
 @one_blas_thread()
 def convert(
     P: Polyhedron,
-    engine: str = "auto",
     *,
-    max_generators: int | None = 1_000_000,
+    max_generators: int | None = MAX_GENERATORS,
     max_pairs: int | None = None,
     max_seconds: float | None = None,
     max_bytes: int | None = 2 * 1024**3,
@@ -47,7 +46,6 @@ def convert(
     ones once.
 
     Args:
-        engine: "auto" is our double description; "ppl", "pplite", "normaliz" and "cdd" are optional ones (all GPL).
         max_generators, max_pairs, max_seconds, max_bytes: budgets; passing one raises ``BudgetExceededError``.
         progress: True draws a bar on standard error; a function receives a :class:`Step` some ten times a second.
         cache: keep results in memory, and on disk those that took longer than half a second.
@@ -62,13 +60,12 @@ def convert(
     need_set(P)
     if verify not in (True, "full"):
         raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
-    check_engine(engine)
     limits = Limits(max_generators, max_pairs, max_seconds, max_bytes)
     groups, parts = P.block_groups, []
     with progress_bar(progress) as report:
         for i, group in enumerate(groups, 1):
             tell = _tell(report, limits, i, len(groups))
-            parts.append((group, _convert_block(group.polyhedron, limits, engine, cache, tell)))
+            parts.append((group, _convert_block(group.polyhedron, limits, cache, tell)))
     G = _assemble(P, parts, limits)
     if verify == "full":
         facets = convert(
@@ -86,18 +83,18 @@ def _tell(report: Report | None, limits: Limits, number: int, count: int) -> Tel
     return lambda row, rows, rays, pairs: report(Step(number, count, row, rows, rays, pairs, limits.seconds()))
 
 
-def _convert_block(P: Polyhedron, limits: Limits, engine: str, cache: bool, tell: Tell | None) -> EitherGenerators:
+def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell | None) -> EitherGenerators:
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
     def found(C: Array) -> tuple[Array, float]:
         start = time.monotonic()
-        return find_rays(engine, C, limits, tell), time.monotonic() - start
+        return extreme_rays(C, limits=limits, report=tell), time.monotonic() - start
 
     def rays_of(C: Array) -> Array:
         if not len(C):
             return np.eye(C.shape[1], dtype=C.dtype)[::-1]
-        rays = ray_cache.remembered(C, engine, lambda: found(C)) if cache else found(C)[0]
+        rays = ray_cache.remembered(C, lambda: found(C)) if cache else found(C)[0]
         limits.check(rays=len(rays), row=len(C), rows=len(C))
         return rays
 

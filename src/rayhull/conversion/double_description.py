@@ -1,16 +1,12 @@
-"""The extreme rays of a pointed cone: by double description, one inequality at a time, or by an optional engine.
+"""The extreme rays of a pointed cone by double description: one inequality at a time.
 
 The cone {y >= 0} has the unit vectors for rays. Each further row c splits the rays by the sign of c y: those below it
 go, and every adjacent pair of one above and one below leaves a new ray where the edge between them meets c y = 0. This
 file prepares the rows and verifies the rays; the rows are taken in :mod:`rayhull.core.conversion`.
-
-Another engine is one function: rays and lines of {M y >= 0} for integer rows M, as integers. All of them are GPL, so
-none is required and each is imported only when named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import gcd
 from typing import Any
 
@@ -23,36 +19,19 @@ from rayhull.core import conversion as core
 from rayhull.core.conversion import primitive
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.double_description import Cone
-from rayhull.errors import UnverifiedError, optional
-from rayhull.exact.numbers import INT64_SAFE, common_denominator, largest, narrow, sort_rows
-from rayhull.sets.rows import Array
-
-Directions = list[list[int]]
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow, sort_rows
 
 WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 
 
-def extreme_rays(
-    C: NDArray[Any],
-    *,
-    limits: Limits | None = None,
-    report: Callable[[int, int, int, int], None] | None = None,
-    rounded: bool = True,
-) -> NDArray[Any]:
+def extreme_rays(C: NDArray[Any], *, limits: Limits | None = None, report: Tell | None = None) -> NDArray[Any]:
     """Extreme rays of the pointed cone {y in R^k : y >= 0, C y >= 0}, verified.
 
-    Integers (int64 or Python's) are converted exactly, floats with a running error estimate: what they cannot decide
-    raises :class:`~rayhull.errors.UnverifiedError`.
+    Integers (int64 or Python's) are converted exactly to primitive vectors, floats with a running error estimate to
+    vectors with largest entry 1: what they cannot decide raises :class:`~rayhull.errors.UnverifiedError`.
+    ``report`` is called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
 
-    Args:
-        C: the rows beside y >= 0.
-        limits: what the conversion may cost; by default that of :class:`~rayhull.conversion.budget.Limits`.
-        report: called with (rows taken, rows, rays, pairs of rays of the next row), some ten times a second.
-        rounded: whether floats of up to 2^-44 of their row's size count as 0; False where only zeros do.
-
-    Shape:
-        ``C`` (n, k); returns (r, k), in lexicographic order: primitive integer vectors (int64, or Python integers
-        where one does not fit), or floats scaled to largest entry 1.
+    Shape: C (n, k) → (r, k), in lexicographic order
 
     Examples:
         >>> extreme_rays(np.array([[1, 1, -1]]))  # y0 + y1 >= y2
@@ -63,10 +42,9 @@ def extreme_rays(
     """
     C = _checked(C)
     watch = Watch(limits or Limits(), report, len(C))
-    budget = (watch.limits.max_generators, watch.limits.max_pairs, watch.limits.max_bytes)
-    cone, order = _orthant(C, rounded), ranks(C)
+    cone, order = _orthant(C), ranks(C)
     while len(cone.left) and len(cone.S):
-        cone = core.take_rows(cone, order, watch, budget)
+        cone = core.take_rows(cone, order, watch)
     watch.say(len(C), len(cone.S), 0, last=True)
     Y = cone.S[:, : cone.k]
     Y = verification.verified(cone.C, Y if Y.dtype == np.float64 else primitive(Y), cone.E)
@@ -97,7 +75,7 @@ def _checked(C: NDArray[Any]) -> NDArray[Any]:
     return C
 
 
-def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
+def _orthant(C: NDArray[Any]) -> Cone:
     """The cone {y >= 0}: unit vectors, each with all coordinates but one at zero; no row of C is taken yet."""
     n, k = C.shape
     E = np.zeros(k)
@@ -110,8 +88,6 @@ def _orthant(C: NDArray[Any], rounded: bool) -> Cone:
             S = primitive(S)
     else:
         E[:] = floats.UNCERTAINTY
-        if rounded:
-            S[np.abs(S) <= floats.ZERO_LEVEL * floats.UNCERTAINTY] = 0.0
     zeros = np.zeros((k, k + n), bool)
     zeros[:, :k] = ~np.eye(k, dtype=bool)
     return Cone(C, S, adjacency.packed(zeros), E, np.arange(n), np.zeros(n, np.int64), k)
@@ -170,94 +146,3 @@ def minor_divisor(C: NDArray[Any]) -> int:
             if divisor == 1:
                 return 1
     return max(divisor, 1)
-
-
-# -- other engines -----------------------------------------------------------------------------------------------------
-
-
-def check_engine(engine: str) -> None:
-    """Refuse an unknown name."""
-    if engine != "auto" and engine not in ENGINES:
-        raise ValueError(f"unknown engine {engine!r}: choose one of {', '.join(['auto', *ENGINES])}.")
-
-
-def find_rays(engine: str, C: Array, limits: Limits, report: Tell | None) -> Array:
-    """Extreme rays (r, k) of {y >= 0, C y >= 0}, verified, in lexicographic order."""
-    if engine == "auto":
-        return extreme_rays(C, limits=limits, report=report, rounded=False)  # what is rounding is 0 already
-    if C.dtype.kind == "f":
-        raise ValueError(
-            f'engine="{engine}" converts exact rows only (integers, fractions); engine="auto" takes floats.'
-        )
-    k = C.shape[1]
-    found, lines = ENGINES[engine](np.concatenate([np.eye(k, dtype=np.int64), C]).astype(object))
-    if lines:
-        raise UnverifiedError(f"{engine} found a line in a cone that has none; use engine='auto'.")
-    return verified_rays(C, primitive(np.array(found, dtype=object).reshape(-1, k)))
-
-
-def ppl_directions(rows: Array) -> tuple[Directions, Directions]:
-    """The Parma Polyhedra Library."""
-    ppl = optional("ppl", "passagemath-ppl", "engines", "This engine (ppl)")
-    system = ppl.Constraint_System()
-    for row in rows.tolist():
-        system.insert(ppl.Linear_Expression(row, 0) >= 0)
-    cone = ppl.C_Polyhedron(rows.shape[1], "universe")
-    cone.add_constraints(system)
-    rays: Directions = []
-    lines: Directions = []
-    for g in cone.minimized_generators():
-        if not g.is_point():
-            (rays if g.is_ray() else lines).append([int(v) for v in g.coefficients()])
-    return rays, lines
-
-
-def pplite_directions(rows: Array) -> tuple[Directions, Directions]:
-    """PPLite."""
-    pplite = optional("pplite", "pplitepy", "engines", "This engine (pplite)")
-    d = rows.shape[1]
-    variables = [pplite.Variable(i) for i in range(d)]
-    cone = pplite.NNC_Polyhedron(dim_type=d, spec_elem="universe", topology="closed")
-    for row in rows.tolist():
-        expression = pplite.Linear_Expression()
-        for variable, value in zip(variables, row, strict=True):
-            if value:
-                expression = expression + int(value) * variable
-        cone.add_constraint(expression >= 0)
-    rays: Directions = []
-    lines: Directions = []
-    for g in cone.generators():
-        if not g.is_point():
-            (rays if g.is_ray() else lines).append([int(g.coefficient(v)) for v in variables])
-    return rays, lines
-
-
-def normaliz_directions(rows: Array) -> tuple[Directions, Directions]:
-    """Normaliz."""
-    normaliz = optional("PyNormaliz", "PyNormaliz", "engines", "This engine (PyNormaliz)")
-    cone = normaliz.Cone(inequalities=[[int(v) for v in row] for row in rows.tolist()])
-    rays, lines = cone.ExtremeRays(), cone.MaximalSubspace()
-    return [[int(v) for v in r] for r in rays], [[int(v) for v in line] for line in lines]
-
-
-def cdd_directions(rows: Array) -> tuple[Directions, Directions]:
-    """cddlib in rational arithmetic (its float mode can be wrong silently)."""
-    gmp = optional("cdd.gmp", "pycddlib", "cdd", "This engine (cdd.gmp)")
-    cdd = optional("cdd", "pycddlib", "cdd", "This engine (cdd)")
-    matrix = gmp.matrix_from_array([[0, *row] for row in rows.tolist()], rep_type=cdd.RepType.INEQUALITY)
-    generators = gmp.copy_generators(gmp.polyhedron_from_matrix(matrix))
-    rays: Directions = []
-    lines: Directions = []
-    for i, row in enumerate(generators.array):
-        if row[0] == 0:
-            whole = common_denominator(np.array([row[1:]], dtype=object))[0][0]
-            (lines if i in generators.lin_set else rays).append([int(v) for v in whole])
-    return rays, lines
-
-
-ENGINES: dict[str, Callable[[Array], tuple[Directions, Directions]]] = {
-    "ppl": ppl_directions,
-    "pplite": pplite_directions,
-    "normaliz": normaliz_directions,
-    "cdd": cdd_directions,
-}

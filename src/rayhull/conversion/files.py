@@ -132,7 +132,7 @@ def _read_npz(path: Path) -> Polyhedron | Generators:
     if not names & {*SET, *HULL}:
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(SET + HULL)}.")
     try:
-        return _hull(content) if names & set(HULL) else _set(content)
+        return Generators(*map(content.get, HULL)) if names & set(HULL) else _set(content)
     except EmptySetError:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
@@ -153,11 +153,6 @@ def _restored(values: Array) -> Array:
     out = np.empty(values.size, dtype=object)
     out[:] = [Fraction(v) if EXACT.fullmatch(v) else float.fromhex(v) for v in values.ravel().tolist()]
     return out.reshape(values.shape)
-
-
-def _hull(content: dict[str, Array]) -> Generators:
-    vertices, rays, lines = (content.get(name) for name in HULL)
-    return Generators(vertices, rays, lines)
 
 
 def _set(content: dict[str, Array]) -> Polyhedron:

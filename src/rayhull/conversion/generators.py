@@ -7,18 +7,16 @@ lines are the equalities. And volumes, of a polytope cut into simplices by its o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact.numbers import common_denominator, directions_to_float, largest, primitive, product, rationals, times
-from rayhull.sets.interior import affine_hull
+from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, times
+from rayhull.sets.interior import hull_basis
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
 from rayhull.sets.rows import Array, count
@@ -58,10 +56,10 @@ class Generators:
         True
     """
 
-    def __init__(self, vertices: Any = None, rays: Any = None, lines: Any = None, dim: int | None = None) -> None:
+    def __init__(self, vertices: Any = None, rays: Any = None, lines: Any = None) -> None:
         given = {"vertices": vertices, "rays": rays, "lines": lines}
         arrays = {name: _matrix(values, name) for name, values in given.items() if values is not None}
-        sizes = {a.shape[1] for a in arrays.values()} | ({dim} if dim is not None else set())
+        sizes = {a.shape[1] for a in arrays.values()}
         if len(sizes) != 1:
             raise ValueError(f"vertices, rays and lines must have the same number of columns, got {sorted(sizes)}.")
         d = sizes.pop()
@@ -116,19 +114,6 @@ class Generators:
         sizes = [count(len(g), n) for g, n in ((self.vertices, "vertex"), (self.rays, "ray"), (self.lines, "line"))]
         return f"Generators({', '.join(sizes)} in R^{self.dim}, {kind})"
 
-    def plot(
-        self,
-        coordinates: Sequence[int] | None = None,
-        *,
-        ax: Any = None,
-        window: tuple[Any, Any] | None = None,
-        color: str = "#0072B2",
-    ) -> Any:
-        """Draw the set in two or three coordinates, clipped where it is unbounded: :meth:`rayhull.Polyhedron.plot`."""
-        from rayhull.sets.plotting import plot_generators
-
-        return plot_generators(self, coordinates, ax=ax, window=window, color=color)
-
     def to_polyhedron(self, **options: Any) -> Polyhedron:
         """The same set as inequalities and equalities, by the same machinery (options as in ``rayhull.convert``).
 
@@ -168,9 +153,9 @@ def _exact(points: Array, rays: Array, lines: Array) -> ExactGenerators | None:
         parts = rationals(array)
         if parts is None:
             return None
-        flat = zip(parts[0].ravel().tolist(), parts[1].ravel().tolist(), strict=True)
-        fractions = np.array([Fraction(a, b) for a, b in flat], dtype=object).reshape(array.shape)
-        scaled.append(common_denominator(fractions))
+        top, bottom = (part.astype(object) for part in parts)
+        common = np.array([math.lcm(*row) for row in bottom.tolist()], dtype=object)
+        scaled.append((narrow(top * (common[:, None] // bottom)), narrow(common)))
     (numerators, denominators), (along, _), (both_ways, _) = scaled
     return ExactGenerators(numerators, denominators, primitive(along), primitive(both_ways))
 
@@ -255,7 +240,7 @@ class Triangulation:
 
 def volume(P: Polyhedron, *, relative: bool = False) -> float:
     """The volume of a bounded set, the product of its blocks' volumes; see :meth:`rayhull.Polyhedron.volume`."""
-    _refuse_unbounded(P)
+    refuse_unbounded(P)
     parts = [(triangulate(group.polyhedron), *group.index.shape) for group in P.block_groups]
     hull = sum(count * part.dim for part, count, _ in parts)
     if hull < P.dim and not relative:
@@ -266,7 +251,7 @@ def volume(P: Polyhedron, *, relative: bool = False) -> float:
     return math.exp(math.fsum(count * math.log(part.volumes.sum()) for part, count, _ in parts))
 
 
-def _refuse_unbounded(P: Polyhedron) -> None:
+def refuse_unbounded(P: Polyhedron) -> None:
     if not P.is_bounded:
         raise ValueError(
             "the set is unbounded, so it has no finite volume and no uniform distribution: bound it first, for example "
@@ -279,27 +264,15 @@ def triangulate(P: Polyhedron) -> Triangulation:
 
     A polytope is the union of the simplices that its first vertex spans with the triangulated facets that do not hold
     it. Faces are sets of vertices; the facets of a face are its largest intersections with rows.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> from rayhull.conversion.generators import triangulate
-        >>> triangulate(rh.box(0, 1, 3) & rh.Polyhedron([[1, 1, 1]], 2)).volumes.sum().round(12)  # 1 - 1/6
-        np.float64(0.833333333333)
     """
-    _refuse_unbounded(P)
+    refuse_unbounded(P)
     G = P.generators(max_generators=MAX_VERTICES)
-    basis = _hull_basis(P)
+    basis = hull_basis(P, P.centre.implicit)
     faces = _Faces(_vertices_on_rows(P, G), len(G.vertices))
     simplices = np.array(faces.simplices_of(faces.all), np.int64).reshape(-1, basis.shape[1] + 1)
     corners = (G.vertices @ basis)[simplices]  # (n, k + 1, k)
     edges = corners[:, 1:] - corners[:, :1]
     return Triangulation(G.vertices, simplices, np.abs(np.linalg.det(edges)) / math.factorial(basis.shape[1]))
-
-
-def _hull_basis(P: Polyhedron) -> Array:
-    """An orthonormal basis (d, k) of the directions of the affine hull."""
-    equal = affine_hull(P, P.centre.implicit)[0].toarray()
-    return np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
 
 
 def _vertices_on_rows(P: Polyhedron, G: Generators) -> Array:

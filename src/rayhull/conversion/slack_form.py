@@ -24,25 +24,13 @@ from rayhull.core.conversion import primitive
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact import elimination
 from rayhull.exact.elimination import inverse
-from rayhull.exact.numbers import (
-    INT64_SAFE,
-    contents,
-    largest,
-    narrow,
-    others,
-    places,
-    product,
-    shortest,
-    sort_rows,
-    times,
-)
+from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, product, shortest, sort_rows, times
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-FAST_SUMS = 2**53  # sums below it are products of floats
 STRIP = 64  # rows that are transposed at a time: columns of a large matrix are far apart in memory
 
 
@@ -102,10 +90,7 @@ class SlackForm:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
         chosen = self.equalities + coordinates
         weights, edges, _ = _over_one_scale(y, self.edges[chosen], self.scales[chosen])
-        if largest(weights) * largest(edges) * len(chosen) < FAST_SUMS:
-            return primitive(product(weights, edges))
-        found = core.primitive_product(weights, edges)
-        return primitive(product(weights, edges)) if found is None else found
+        return core.primitive_product(weights, edges)
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
@@ -196,12 +181,7 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
 
 def independent_rows(matrix: Array) -> tuple[Array, Array]:
     """What :func:`rayhull.exact.elimination.independent_rows` gives, by the core where it is there."""
-    return elimination.independent_rows(matrix, _eliminate)
-
-
-def _eliminate(matrix: Array, prime: int) -> tuple[Array, Array]:
-    found = None if matrix.dtype == object else core.independent_rows(matrix, prime)
-    return elimination.eliminate_modulo(matrix, prime) if found is None else found
+    return elimination.independent_rows(matrix, core.eliminate_modulo)
 
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:

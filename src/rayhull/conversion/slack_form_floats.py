@@ -130,7 +130,7 @@ def _refuse_contradiction(P: Polyhedron, E: Array, e: Array, x: Array) -> None:
     if i >= 0 and residual[i] > CERTAIN:
         raise EmptySetError(
             f"The equalities have no common point: {P.equality_rows.names[i]} contradicts the others.",
-            P.equality_rows.names,
+            tuple(P.equality_rows.names),
         )
     if i >= 0 and residual[i] > NEGLIGIBLE:
         raise UnverifiedError(

@@ -26,20 +26,15 @@ if TYPE_CHECKING:
     from rayhull.sets.rows import Rows
 
 PRIME = 67108859  # the largest below 2^26: sums of two products of residues are exact in floats
-CACHED = 100_000  # entries of the matrices eliminated at a time in floats
 SMALLEST_ENTRY = 1e-9  # of a row's largest: HiGHS takes smaller ones for 0
 MOST_COMPARISONS = 50_000_000  # words compared to find the ends of edges at rays that are not simple
 
 
 def verified(C: NDArray[Any], Y: NDArray[Any], E: floats.Floats, *, edges: bool = False) -> NDArray[Any]:
-    """The rays, floats polished, if they pass every check; else :class:`~rayhull.errors.UnverifiedError`.
+    """The rays Y (r, k), floats polished, if they pass every check; else :class:`~rayhull.errors.UnverifiedError`.
 
-    Args:
-        C: rows, scaled if floats. Y: rays. E: error of each ray (0 if exact).
-        edges: look for missing rays along the edges of exact ones too; floats always are.
-
-    Shape:
-        ``C`` (n, k), ``Y`` (r, k), ``E`` (r,).
+    C (n, k) are the rows, scaled if floats, E (r,) the error of each ray, 0 if exact. ``edges`` looks for missing rays
+    along the edges of exact ones too; floats always are.
     """
     if not len(Y):
         return Y
@@ -66,9 +61,6 @@ def _prove_extreme(C: NDArray[Any], zeros: NDArray[np.bool_]) -> None:
     """Raise unless the rows that are tight at each of these rays have rank k - 1, in exact arithmetic.
 
     A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
-
-    Shape:
-        ``C`` (n, k), ``zeros`` (r, k + n).
     """
     k = C.shape[1]
     for support, tight in zip(~zeros[:, :k], zeros[:, k:], strict=True):
@@ -87,7 +79,9 @@ def _verified_float(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> flo
     """Floats: the zeros read off the rays must determine them, and come out the same for what they determine."""
     tight = _tight_or_clear(C, Y, E)
     support = Y > 0
-    Y, E = _determined(C, tight, support)
+    Y, E, rest = floats.determined(C, tight, support)
+    if (rest > floats.CLEAR_LEVEL * E).any():
+        raise floats.ill_conditioned()
     if (_tight_or_clear(C, Y, E) != tight).any():
         raise UnverifiedError(f"A ray and the rows that are tight at it do not agree. {floats.ADVICE}")
     sets = packed(np.concatenate([~support, tight], axis=1))
@@ -108,32 +102,13 @@ def _tight_or_clear(C: floats.Floats, Y: floats.Floats, E: floats.Floats) -> flo
     return tight
 
 
-def _determined(C: floats.Floats, tight: floats.Bools, support: floats.Bools) -> tuple[floats.Floats, floats.Floats]:
-    """The rays that the tight rows determine, and their errors; raises if a rank is not clearly k - 1."""
-    y, error = np.empty(support.shape), np.empty(len(support))
-    counts = tight.sum(axis=1)
-    for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
-        for ids in np.array_split(
-            np.flatnonzero(counts == most), 1 + np.sum(counts == most) * most * C.shape[1] // CACHED
-        ):
-            rows = C[np.nonzero(tight[ids])[1].reshape(len(ids), most)]
-            y[ids], pivots, rest = floats.null_vectors(rows, support[ids])
-            error[ids] = floats.error_of(np.maximum(pivots, floats.SMALLEST_PIVOT))
-            bad = (pivots < floats.SMALLEST_PIVOT) | (rest > floats.CLEAR_LEVEL * error[ids])
-            if bad.any() or (y[ids][support[ids]] <= 0).any():
-                raise floats.ill_conditioned()
-    return y, error
-
-
 def check_edges(zeros: NDArray[np.bool_], sets: Words, k: int) -> None:
     """Raise unless each edge of each simple ray is shared with exactly one other ray.
 
     A simple ray has exactly k - 1 tight rows; leaving one out gives an edge, on which exactly two rays lie. If all rays
     are simple this proves the list complete, since the edges of a cone connect all its rays. Edges that end at a ray
-    with more tight rows are followed while that is cheap.
-
-    Shape:
-        ``zeros`` (r, k + n), the tight rows of each ray; ``sets``, the same packed.
+    with more tight rows are followed while that is cheap. ``zeros`` (r, k + n) are the tight rows of each ray, ``sets``
+    the same packed.
     """
     if k < 2:
         return
@@ -206,7 +181,7 @@ def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
     if top > c + 1e-6 * (typical_size(P) + abs(c)):
         raise UnverifiedError(
             f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
-            "Give the rows as integers or fractions, or use another engine."
+            "Give the rows as integers or fractions, which are converted exactly."
         )
 
 

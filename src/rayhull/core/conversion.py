@@ -22,9 +22,11 @@ from rayhull.core.reference import adjacency, double_description, verification
 from rayhull.core.reference.adjacency import Ints, Words
 from rayhull.core.reference.double_description import Cone
 from rayhull.core.reference.verification import Examined
+from rayhull.exact import elimination, numbers
 
 STOPPED, PAUSED, NO_MEMORY = 1, 3, -1
 TOO_LONG = 3  # sums that 127 bits may not hold, or answers that 62 do not
+FAST_SUMS = 2**53  # sums below it are products of floats
 DIRECTLY, BY_EDGES, BY_TREES = 1, 2, 3
 PERIOD = 0.05  # seconds between two looks at a run
 LOOKED_AT = 200_000_000  # entries of rows that rays are examined against at a time: a tenth of a second, for Ctrl-C
@@ -55,30 +57,22 @@ class _Progress(ctypes.Structure):
         watch.check(self.row, self.rays, self.pairs, self.nbytes)
 
 
-def is_compiled() -> bool:
-    """Whether the compiled library serves."""
-    return library.load("conversion") is not None
-
-
-def take_rows(cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, int | None, int | None]) -> Cone:
+def take_rows(cone: Cone, order: Ints, watch: Any) -> Cone:
     """Take rows until none is open, or the next one needs longer integers than 62 bits or raises in floats.
 
-    Without the binary, or with Python integers, one row is taken: call again until no row is open.
-
-    Args:
-        order: place of each row of ``cone.C``; the open row with the lowest is taken next.
-        watch: told where the conversion stands; what it raises is raised here.
-        budget: rays, pairs of rays of a row and bytes beyond which ``watch`` is asked at once, None for any number.
+    Without the binary, or with Python integers, one row is taken: call again until no row is open. The open row that
+    comes first in ``order`` is taken next; ``watch`` is told where the conversion stands, and may raise.
     """
     core = library.load("conversion")
     if core is not None and cone.S.dtype != object:
-        cone = _take_rows(core, cone, order, watch, budget)
+        cone = _take_rows(core, cone, order, watch)
     if not len(cone.left) or not len(cone.S):
         return cone
     return double_description.take_next_row(cone, order, watch, adjacent_pairs)
 
 
-def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any, budget: tuple[int | None, ...]) -> Cone:
+def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
+    budget = (watch.limits.max_generators, watch.limits.max_pairs, watch.limits.max_bytes)
     limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
     progress, order = _Progress(cone.row, len(cone.S)), np.ascontiguousarray(order)
 
@@ -220,38 +214,36 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
 
 
 def primitive(rows: NDArray[Any]) -> NDArray[Any]:
-    """What :func:`rayhull.core.reference.double_description.primitive` gives."""
+    """What :func:`rayhull.exact.numbers.primitive` gives."""
     core = library.load("conversion")
     if core is None or rows.dtype == object:
-        return double_description.primitive(rows)
+        return numbers.primitive(rows)
     rows = np.ascontiguousarray(rows)
     out = np.empty(rows.shape, np.int64)
     core.rayhull_primitive.restype = ctypes.c_int64
     return out if core.rayhull_primitive(_pointer(rows), *map(_long, rows.shape), _pointer(out)) else rows
 
 
-def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any] | None:
-    """primitive(weights @ edges), exactly, where every entry of it fits 62 bits; else None, as without the binary."""
+def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
+    """primitive(weights @ edges), exactly; compiled where the sums pass 53 bits and fit 127."""
     core = library.load("conversion")
-    if core is None or weights.dtype == object or edges.dtype == object:
-        return None
+    size = numbers.largest(weights) * numbers.largest(edges) * len(edges)
+    if core is None or weights.dtype == object or edges.dtype == object or size < FAST_SUMS:
+        return primitive(numbers.product(weights, edges))
     weights, edges = np.ascontiguousarray(weights), np.ascontiguousarray(edges)
     out = np.empty((len(weights), edges.shape[1]), np.int64)
     sizes = map(_long, (*weights.shape, edges.shape[1]))
     status = core.rayhull_primitive_product(_pointer(weights), _pointer(edges), *sizes, _pointer(out))
     if status == NO_MEMORY:
         raise _no_memory()
-    return None if status == TOO_LONG else out
+    return primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
-def independent_rows(A: Ints, prime: int) -> tuple[Ints, Ints] | None:
-    """The first rows of A that are independent modulo the prime, and a pivot column for each; None without the binary.
-
-    The same as :func:`rayhull.exact.elimination.eliminate_modulo`.
-    """
+def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
+    """What :func:`rayhull.exact.elimination.eliminate_modulo` gives."""
     core = library.load("conversion")
-    if core is None:
-        return None
+    if core is None or A.dtype == object:
+        return elimination.eliminate_modulo(A, prime)
     A = np.ascontiguousarray(A)
     rows, columns = np.empty((2, min(A.shape)), np.int64)
     core.rayhull_independent_rows.restype = ctypes.c_int64

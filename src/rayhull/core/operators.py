@@ -9,7 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 import torch
+from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from rayhull.core import library
@@ -54,6 +57,45 @@ class Rows(NamedTuple):
         return cls(data, none.int(), none.long(), none.reshape(0, 0), none)
 
 
+class SparseFactor(NamedTuple):
+    """L D Lᵀ of a sparse symmetric matrix in an order with little fill: factor once, solve for many right-hand sides.
+
+    The matrix is positive definite, or quasi-definite ([[P, Bᵀ], [B, −Q]] with P and Q positive definite).
+
+    Shape:
+        ``begin`` (n + 1,), ``rows`` and ``lower`` (entries,): L below its diagonal by columns; ``inverse`` (n,): 1 / D;
+        ``order`` (n,) int32: the coordinate of each column.
+    """
+
+    begin: Tensor
+    rows: Tensor
+    lower: Tensor
+    inverse: Tensor
+    order: Tensor
+
+    @classmethod
+    def of(cls, matrix: Any) -> SparseFactor:
+        """The factor of a SciPy sparse matrix (n, n)."""
+        order = elimination_order(matrix)
+        columns = sp.csc_array(sp.csc_array(matrix)[order][:, order])
+        stored = columns.indptr.astype(np.int64), columns.indices.astype(np.int32), columns.data.astype(np.float64)
+        begin, rows, lower, inverse = _bound("sparse_factor")(*(torch.from_numpy(v) for v in stored))
+        return cls(begin, rows, lower, inverse, torch.from_numpy(order.astype(np.int32)))
+
+    def solve(self, b: Tensor) -> Tensor:
+        """The solutions for right-hand sides. Shape: (N, n) → (N, n), float64 on the CPU."""
+        found: Tensor = _bound("sparse_solve")(*self, b)
+        return found
+
+
+def elimination_order(matrix: Any) -> Any:
+    """An order of the coordinates in which L has few entries: minimum degree, as SuperLU has it. Shape: (n,)."""
+    pattern = sp.csc_array(abs(matrix) > 0).astype(np.float64)
+    pattern = sp.csc_array(pattern + sp.diags_array(pattern.sum(0) + 1.0))  # diagonally dominant: it can be factored
+    how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    return np.argsort(splu(pattern, **how).perm_c)
+
+
 class InPlace(NamedTuple):
     """Blocks that a kernel reads from their places in the samples, and writes there.
 
@@ -95,14 +137,34 @@ class Effort(NamedTuple):
     clamped: bool = False  # solve without the bounds, then clip
 
 
+class Intervals(NamedTuple):
+    """Rows as intervals low <= G z <= high, with rows or coordinates in an order of elimination.
+
+    Shape:
+        ``data``, ``columns`` (entries,), ``begin`` (count + 1,): G by rows; ``high``, ``low`` (count,): the stated row
+        that is the side, -1 for none, the same for an equality; ``coordinate`` (d,): the stated coordinate;
+        ``pattern_begin`` (n + 1,), ``pattern_rows``: L below its diagonal by columns, of a system of the rows
+        (``by_rows``) or of the coordinates.
+    """
+
+    data: Tensor
+    columns: Tensor  # int32, as all but the two below
+    begin: Tensor  # int64
+    high: Tensor
+    low: Tensor
+    coordinate: Tensor
+    pattern_begin: Tensor  # int64
+    pattern_rows: Tensor
+    by_rows: bool
+
+
 def clipped_shift(at: InPlace, a: Tensor, sides: Sides, equality: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     """Blocks with one row and bounds, z = clip(y − t a): t, residuals, steps, status, and how many are not solved.
 
     Shape:
         ``a`` (d,); ``c`` (1 or N, 1), bounds (1 or N, d); returns (N, 1), and (N,) each, for N = n · count blocks.
     """
-    found: tuple[Tensor, Tensor, Tensor, Tensor, int] = _bound("clipped_shift")(*at, a, *sides, equality)
-    return found
+    return _bound("clipped_shift")(*at, a, *sides, equality)
 
 
 def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
@@ -111,8 +173,7 @@ def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor
     Shape:
         ``c`` (1 or N, d - 1), bounds (1 or N, d); returns (N, d - 1), and (N,) each.
     """
-    found: tuple[Tensor, Tensor, Tensor, Tensor, int] = _bound("pool_adjacent")(*at, *path, *sides)
-    return found
+    return _bound("pool_adjacent")(*at, *path, *sides)
 
 
 def clipped_shift_backward(
@@ -132,8 +193,7 @@ def clipped_shift_backward(
     Shape:
         ``g``, ``x``, ``out`` (n, D); ``shifts`` (N, 1), what the forward pass returned; returns (N, 1).
     """
-    found: Tensor = _bound("clipped_shift_backward")(g, x, index, scale, shifts, a, lower, upper, equality, out)
-    return found
+    return _bound("clipped_shift_backward")(g, x, index, scale, shifts, a, lower, upper, equality, out)
 
 
 def pool_adjacent_backward(
@@ -155,10 +215,9 @@ def pool_adjacent_backward(
     Shape:
         ``g``, ``x``, ``out`` (n, D); ``multipliers`` (N, d - 1), what the forward pass returned; returns (N, d - 1).
     """
-    found: Tensor = _bound("pool_adjacent_backward")(
+    return _bound("pool_adjacent_backward")(
         g, x, index, scale, multipliers, order, rows, unit_steps, roots, lower, upper, out
     )
-    return found
 
 
 def active_set(
@@ -176,9 +235,22 @@ def active_set(
         ``guess`` (N, M) bool and (N, d) int8, ``sides`` (1 or N, M), (1 or N, d), (1 or N, d); returns (N, M), and
         (N,) each.
     """
-    found: tuple[Tensor, Tensor, Tensor, Tensor, int, int] = _bound("active_set")(
-        *at, *rows, m, *sides, *guess, *effort
+    return _bound("active_set")(*at, *rows, m, *sides, *guess, *effort)
+
+
+def interior_point(
+    at: InPlace, rows: Rows, m: int, sides: Sides, guess: Tensor | None, intervals: Intervals
+) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
+    """As :func:`active_set`, for sparse rows; ``guess`` are multipliers (N, M) to start from."""
+    found: tuple[Tensor, Tensor, Tensor, Tensor, int, int] = _bound("interior_point")(
+        *at, *rows[:3], m, *sides, guess, *intervals
     )
+    return found
+
+
+def interval_system(intervals: Intervals, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
+    """As :func:`active_system`, for sparse rows."""
+    found: Tensor = _bound("interval_system")(*intervals, q, active, state)
     return found
 
 
@@ -188,8 +260,7 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     Shape:
         ``q`` (n, M), ``active`` (n, M) bool, ``state`` (n, d) int8; returns (n, M).
     """
-    found: Tensor = _bound("active_system")(*rows[:5], q, active, state)
-    return found
+    return _bound("active_system")(*rows[:5], q, active, state)
 
 
 def splitting(
@@ -214,10 +285,7 @@ def splitting(
         a factor B (k, r) of T = B Bᵀ, ``last`` C (n, k), ``onto`` K (n, n), ``low`` and ``high`` (1 or N, k); returns
         (N, n) as ``y``, and (N, steps + 1, k) int8, or (0,).
     """
-    found: tuple[Tensor, Tensor] = _bound("splitting")(
-        y, rows, first, turn, last, onto, low, high, steps, relaxation, keep
-    )
-    return found
+    return _bound("splitting")(y, rows, first, turn, last, onto, low, high, steps, relaxation, keep)
 
 
 def splitting_backward(
@@ -232,14 +300,33 @@ def splitting_backward(
     relaxation: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients in y, low and high for the gradient g in x. Shape: (N, n), (N, k), (N, k), as ``g``."""
-    found: tuple[Tensor, Tensor, Tensor] = _bound("splitting_backward")(
-        g, states, rows, first, turn, last, onto, steps, relaxation
-    )
-    return found
+    return _bound("splitting_backward")(g, states, rows, first, turn, last, onto, steps, relaxation)
+
+
+def leak(
+    g: Tensor,
+    d: Tensor,
+    through: Tensor | None,
+    unit: Tensor | None,
+    block: Tensor,
+    share: float,
+    far: float,
+    clamps: bool,
+) -> Tensor:
+    """The gradient past a map (:mod:`rayhull.maps.leak`), ``share`` of it, and 1 - ``share`` of what came ``through``.
+
+    Of a map that ``clamps``, g came through where d is 0, and nothing elsewhere.
+
+    Shape:
+        ``g``, ``d``, ``through`` (N, n), float32 or float64; ``unit`` (n,) alike; ``block`` (n,), or (0,) for one.
+    """
+    return _bound("leak")(g, d, through, unit, block, share, far, clamps)
 
 
 def strict_pull(
     x: Tensor,
+    places: Tensor,
+    sign: Tensor,
     hull: Tensor,
     equal: Tensor,
     start: Tensor,
@@ -259,12 +346,11 @@ def strict_pull(
     out as NaN.
 
     Shape:
-        ``x`` (N, n), float32 or float64; in float64 ``hull``, ``start``, ``along`` (n,), ``equal`` (n, q), ``tight``
-        (m1, n) and ``loose`` (m2, n) rows over their slack, ``loose_rhs`` (m2,), ``tight_bounds`` (2, n) 1 / slack of
-        upper and lower bounds, ``loose_bounds`` (4, n) with their offsets, or (0, n); ``numbers`` (7,): slopes of loose
-        and tight rows, constant, kept, tiny, reach, limit; returns (N, n) as ``x``.
+        ``x`` (N, D), float32 or float64; ``places`` (count, n) int32 of its blocks, in float64 ``sign`` (count,), -1
+        for mirror images, ``hull``, ``start``, ``along`` (n,), ``equal`` (n, q), ``tight`` (m1, n) and ``loose``
+        (m2, n) rows over their slack, ``loose_rhs`` (m2,), ``tight_bounds`` (2, n) 1 / slack of upper and lower
+        bounds, ``loose_bounds`` (4, n) with their offsets, or (0, n); ``numbers`` (7,): slopes of loose and tight
+        rows, constant, kept, tiny, reach, limit; returns (N, D) as ``x``.
     """
-    found: Tensor = _bound("strict_pull")(
-        x, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, loose_bounds, numbers, moving, conic
-    )
-    return found
+    gauges = tight, tight_bounds, loose, loose_rhs, loose_bounds
+    return _bound("strict_pull")(x, places, sign, hull, equal, start, along, *gauges, numbers, moving, conic)

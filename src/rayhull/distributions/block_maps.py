@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid, softplus
 from rayhull.maps.coefficients import inverse_softplus
 from rayhull.maps.shrink import SMOOTHNESS, smooth_factor
 from rayhull.sets.frame import round_coordinates
-from rayhull.sets.interior import affine_hull, base_point
+from rayhull.sets.interior import base_point, hull_basis
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class Hull:
 def hull_of(P: Polyhedron) -> Hull:
     """The affine hull of P, from its stated and its implicit equalities."""
     middle = P.centre
-    equal = affine_hull(P, middle.implicit)[0].toarray()
-    basis = np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
+    basis = hull_basis(P, middle.implicit)
     loose = np.flatnonzero(~middle.implicit)
     A, b = P.rows.matrix[loose].toarray(), P.rows.rhs[loose]
     bounding = np.linalg.norm(A @ basis, axis=1) > FLAT * np.linalg.norm(A, axis=1)

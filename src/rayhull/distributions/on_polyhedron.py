@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Distribution, Independent, TransformedDistribution, constraints
 from torch.distributions.transforms import Transform
 
-from rayhull.conversion.generators import Triangulation, triangulate
+from rayhull.conversion.generators import Triangulation, refuse_unbounded, triangulate
 from rayhull.distributions.transform import IntoPolyhedron, polyhedron
 from rayhull.errors import BudgetExceededError
 
@@ -120,11 +120,7 @@ class Uniform(Distribution):
         super().__init__(torch.Size(), torch.Size(P.shape), validate_args=validate_args)
 
     def _triangulated(self, method: str) -> list[_BlockSampler] | None:
-        if not self.polyhedron.is_bounded:
-            raise ValueError(
-                "the set is unbounded, so it has no uniform distribution: bound it first, for example "
-                "P & rayhull.box(-1, 1)."
-            )
+        refuse_unbounded(self.polyhedron)
         if method == "hit-and-run":
             return None
         try:

@@ -51,8 +51,7 @@ class PolyhedronConstraint(constraints.Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each point is inside. Shape: (\\*, event shape) → booleans (\\*)."""
-        inside: Tensor = self.polyhedron.contains(value)
-        return inside
+        return self.polyhedron.contains(value)
 
     def __repr__(self) -> str:
         return f"polyhedron({self.polyhedron})"
@@ -178,14 +177,6 @@ class IntoPolyhedron(Onto):
 
     __hash__ = Transform.__hash__
 
-    def describe(self) -> str:
-        """Which map each kind of block takes."""
-        lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
-        for block, count, size in self.blocks:
-            many = f"{count} blocks of {size}" if count > 1 else f"one block of {size}"
-            lines.append(f"  {many}: {block.method}, {block.coefficients} coefficients each")
-        return "\n".join(lines)
-
 
 for registry in (biject_to, transform_to):
     registry.register(PolyhedronConstraint, lambda inside: IntoPolyhedron(inside.polyhedron))  # type: ignore[no-untyped-call]
@@ -262,8 +253,7 @@ class IntoRows(Onto):
         metric = self.relative.mT @ self.relative
         floor = ROUND * metric.diagonal(dim1=-2, dim2=-1).mean(-1)
         eye = torch.eye(metric.shape[-1], dtype=metric.dtype, device=metric.device)
-        factor: Tensor = torch.linalg.cholesky(metric + floor[..., None, None] * eye)
-        return factor
+        return torch.linalg.cholesky(metric + floor[..., None, None] * eye)
 
     def _refuse_outside(self) -> None:
         outside = (self.slack <= 0).any(-1)

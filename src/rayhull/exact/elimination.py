@@ -24,10 +24,8 @@ def independent_rows(matrix: Array, eliminate: Eliminate | None = None) -> tuple
 
     What elimination modulo a prime finds independent is independent over the rationals. That the others depend on
     them is proved by more primes: a rank r is certain once the product of the primes passes Hadamard's bound on every
-    minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0.
-
-    Args:
-        eliminate: what to use in place of :func:`eliminate_modulo`, if it is faster.
+    minor of r + 1 rows, since such a minor is divisible by all of them and so it is 0. ``eliminate`` takes the place of
+    :func:`eliminate_modulo` where it is faster.
     """
     m, width = matrix.shape
     if m > FEW * width > 0 and m * width > SMALL:
@@ -198,10 +196,8 @@ def _triangular_inverse(matrix: Array) -> Array | None:
 def substitute(n: int, rows: Array, columns: Array, values: Array) -> Array | None:
     """The inverse of a lower triangular L (n, n) with ±1 on the diagonal; None where an entry may pass 62 bits.
 
-    It comes in integers as short as will do: what passes through memory is most of the time for a chain.
-
-    Args:
-        rows, columns, values: the entries of L, row by row; every row's last is on the diagonal.
+    It comes in integers as short as will do: what passes through memory is most of the time for a chain. ``rows``,
+    ``columns`` and ``values`` are the entries of L, row by row; every row's last is on the diagonal.
     """
     starts = np.searchsorted(rows, np.arange(n + 1))
     signs = values[starts[1:] - 1]

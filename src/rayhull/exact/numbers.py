@@ -6,7 +6,6 @@ with them asks for the largest first, and chooses its arithmetic.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -148,14 +147,6 @@ def directions_to_float(rows: Array) -> Array:
     return np.array(scaled).reshape(rows.shape)
 
 
-def common_denominator(rows: Array) -> tuple[Array, Array]:
-    """Integer rows and a positive denominator for each, from rows of fractions."""
-    denominators = [math.lcm(*(f.denominator for f in row)) if len(row) else 1 for row in rows.tolist()]
-    scale = np.array(denominators, dtype=object)
-    integers = [[int(f * s) for f in row] for row, s in zip(rows.tolist(), denominators, strict=True)]
-    return narrow(np.array(integers, dtype=object).reshape(rows.shape)), narrow(scale)
-
-
 # -- arithmetic on arrays that hold integers, floats or fractions: exact where the numbers are -------------------------
 
 
@@ -264,7 +255,7 @@ def _is_sparse(values: Array) -> bool:
 def primitive(rows: Array) -> Array:
     """Integer rows, each divided by the greatest common divisor of its entries (zero rows stay)."""
     divisors = contents(rows)
-    return rows if (divisors == 1).all() else narrow(rows // divisors[:, None])
+    return narrow(rows if (divisors == 1).all() else rows // divisors[:, None])
 
 
 def contents(rows: Array) -> Array:

@@ -1,25 +1,29 @@
 r"""Nearest points by a formula: one row and bounds, or one or two rows of each sample. Pure functions of tensors.
 
 With one row, a·z(t) of z(t) = clamp(x - t a) falls piecewise linearly in the multiplier t, with a bend wherever a
-coordinate reaches or leaves a bound. Sort the bends, add up the slopes between them, and read off the piece that holds
-the root. Tiles, budgets and simplices are of this form. The projection's kernels do the same by Newton steps; these
-are for graphs and other devices.
+coordinate reaches or leaves a bound. Its value at all bends together says between which two of them the root is: which
+coordinates are at a bound, and so what t is. Tiles, budgets and simplices are of this form. The projection's kernels do
+the same by Newton steps; these are for graphs and other devices, in few and wide operations.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from rayhull.maps.steps import clamped
 
-LARGE = 1e30  # how far inside a row that says nothing counts
+LARGE = 1e30  # how far inside a row that says nothing counts; the multiplier at which a bound that is open is reached
+FEW = 128  # bends that are looked at together
 
 
 def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor, *, equality: bool) -> Tensor:
     """The nearest point of {a·z = c (or <= c), lower <= z <= upper}; the set must not be empty.
 
-    Which coordinates are clamped is found without a derivative; the shift of the others is then a formula of x.
+    Which coordinates are between their bounds is found without a derivative; the shift is then a formula of x.
 
     Shape: x (\\*, d), row (d,), rhs () or (\\*), lower and upper (d,) or (\\*, d), perhaps infinite → (\\*, d)
 
@@ -31,39 +35,44 @@ def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Ten
         tensor([[1.0000, 0.0000, 0.0000],
                 [0.4000, 0.4000, 0.2000]])
     """
-    with torch.no_grad():
-        shift = _root(x, row, rhs, lower, upper)
-        shift = shift if equality else shift.clamp_min(0.0)
-        moved = x - shift.unsqueeze(-1) * row
-        free = (moved > lower) & (moved < upper)
-        held = torch.where(free, torch.zeros_like(x), clamped(moved, lower, upper))
-    weight = torch.where(free, row, torch.zeros_like(row))  # (*, d)
-    square = (weight * weight).sum(-1)
-    meets = (square > 0) & (equality | (shift > 0))
-    exact = ((weight * x).sum(-1) + (row * held).sum(-1) - rhs) / torch.where(meets, square, torch.ones_like(square))
-    shift = torch.where(meets, exact, shift)
-    return torch.where(free, x - shift.unsqueeze(-1) * row, held)
-
-
-def _root(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """t with a·clamp(x - t a) = c. Shape: (\\*, d) → (\\*)"""
-    moves = row != 0
-    safe = torch.where(moves, row, torch.ones_like(row))
-    ends = torch.stack([(x - upper) / safe, (x - lower) / safe], -1).sort(-1).values  # when it leaves, reaches a bound
-    real = ends.isfinite() & moves.unsqueeze(-1)
-    square = (row * row).unsqueeze(-1)
-    bend = torch.where(real, torch.cat([-square, square], -1).expand(ends.shape), torch.zeros_like(ends)).flatten(-2)
-    bends, order = torch.where(real, ends, torch.zeros_like(ends)).flatten(-2).sort(-1)
-    before = -torch.where(ends[..., 0].isfinite(), torch.zeros_like(x), row * row).sum(-1, keepdim=True)
-    slope = torch.cat([before, before + bend.gather(-1, order).cumsum(-1)], -1)  # of the pieces, (*, 2 d + 1)
-    first = (row * clamped(x - bends[..., :1] * row, lower, upper)).sum(-1, keepdim=True)
-    value = torch.cat([first, first + (slope[..., 1:-1] * bends.diff(dim=-1)).cumsum(-1)], -1)  # at the bends
     rhs = rhs.unsqueeze(-1)
-    piece = (value > rhs).sum(-1, keepdim=True)  # how many bends lie before the root
-    start = (piece - 1).clamp_min(0)
-    steep = slope.gather(-1, piece)
-    along = (rhs - value.gather(-1, start)) / torch.where(steep < 0, steep, -torch.ones_like(steep))
-    return (bends.gather(-1, start) + torch.where(steep < 0, along, torch.zeros_like(along))).squeeze(-1)
+    at, a, c, *bounds = (v.detach() for v in (x, row, rhs, lower, upper))  # a graph elsewhere knows no other no_grad
+    ends = torch.stack(torch.broadcast_tensors(*bounds), -2)  # type: ignore[no-untyped-call]
+    bends = ((at.unsqueeze(-2) - ends) / a).nan_to_num(0.0, LARGE, -LARGE).flatten(-2)
+    first, last = _around_root(bends, at, a, c, *bounds)
+    middle = torch.lerp(first, last, 0.5)
+    moved = torch.addcmul(at, middle, a, value=-1)
+    held = clamped(moved, lower, upper)
+    free = held.detach() == moved
+    weight = (free * row) @ row.unsqueeze(-1)
+    held = torch.where(free, x, held)
+    exact = (held @ row.unsqueeze(-1) - rhs) / weight.clamp_min(torch.finfo(x.dtype).tiny)
+    shift = torch.where(weight > 0, exact, middle)  # where no coordinate is free, any t of the piece serves
+    return clamped(torch.addcmul(x, shift if equality else shift.relu(), row, value=-1), lower, upper)
+
+
+def _around_root(bends: Tensor, x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> Sequence[Tensor]:
+    """The bends before and after the root, ±LARGE where there is none. Shape: (\\*, k), x (\\*, d) → (\\*, 1) each
+
+    All bends are looked at together where they are few; else about √k of them, and then those between two of these.
+    """
+    if bends.shape[-1] <= FEW:
+        return _between(bends, x, row, rhs, lower, upper)
+    stride = math.isqrt(bends.shape[-1])
+    bends = bends.sort(-1).values
+    first, last = _between(bends[..., ::stride], x, row, rhs, lower, upper)
+    start = (bends <= first).sum(-1, keepdim=True)
+    near = start + torch.arange(stride, device=x.device)
+    inner = _between(bends.gather(-1, near.clamp_max(bends.shape[-1] - 1)), x, row, rhs, lower, upper)
+    return torch.maximum(first, inner[0]), torch.minimum(last, inner[1])
+
+
+def _between(t: Tensor, x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> Sequence[Tensor]:
+    """The largest t with a·clamp(x - t a) >= c, and the smallest below c."""
+    low, high = (bound.unsqueeze(-2) if bound.ndim > 1 else bound for bound in (lower, upper))
+    value = clamped(torch.addcmul(x.unsqueeze(-2), t.unsqueeze(-1), row, value=-1), low, high) @ row
+    first = t.masked_fill(value < rhs, -LARGE).amax(-1, keepdim=True)
+    return first, t.masked_fill(value >= rhs, LARGE).amin(-1, keepdim=True)
 
 
 def times(rows: Tensor, x: Tensor) -> Tensor:

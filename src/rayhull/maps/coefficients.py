@@ -46,8 +46,8 @@ def nonnegative_named(function: str | NonNegative) -> NonNegative:
     return NONNEGATIVE[function]
 
 
-def without(u: Tensor, basis: Tensor) -> Tensor:
-    """u less its part in the span of an orthonormal basis: u - Q Qᵀ u.
+def without(u: Tensor, basis: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
+    """u less its part in the span of an orthonormal basis: u - Q Qᵀ u; or as a plane of sparse rows has it.
 
     What is left runs over the lines of a cone when Q spans its rows: no basis of the lines is needed, and the cost is
     twice the rank, not the number of lines.
@@ -60,10 +60,10 @@ def without(u: Tensor, basis: Tensor) -> Tensor:
         >>> without(torch.tensor([3.0, 4.0]), torch.tensor([[1.0], [0.0]]))
         tensor([0., 4.])
     """
-    return u - (u @ basis) @ basis.mT
+    return u - (u @ basis) @ basis.mT if isinstance(basis, Tensor) else basis(u)
 
 
-def without_carefully(u: Tensor, basis: Tensor) -> Tensor:
+def without_carefully(u: Tensor, basis: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
     """As :func:`without`, twice, and 0 where next to nothing is left of u: never a direction of rounding errors."""
     once = without(u, basis)
     lost = once.abs().amax(-1, keepdim=True) <= LOST * u.abs().amax(-1, keepdim=True)

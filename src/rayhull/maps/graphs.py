@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -26,6 +28,8 @@ def is_plain(x: Tensor) -> bool:
 
 def in_autocast(x: Tensor) -> bool:
     """Whether autocast is on for the device of a tensor."""
+    if not torch._C._is_any_autocast_enabled():
+        return False
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
@@ -33,6 +37,13 @@ def in_autocast(x: Tensor) -> bool:
 def in_transform() -> bool:
     """Whether a transform of ``torch.func`` is under way, which hides numbers from everything but operators."""
     return torch._C._are_functorch_transforms_active()
+
+
+def applied(function: Any, *args: Any) -> Any:
+    """``function.apply``; an eager call is spared torch's look at the signature, which takes longer than the rest."""
+    seen = torch.compiler.is_compiling() or in_transform()
+    caller: Any = function if seen else super(torch.autograd.Function, function)
+    return caller.apply(*args)
 
 
 def in_vmap(value: Tensor) -> bool:
@@ -48,3 +59,13 @@ def in_vmap(value: Tensor) -> bool:
 def hides_numbers(value: Tensor) -> bool:
     """Whether a call may not look at numbers: in a graph and in a ``vmap``."""
     return torch.compiler.is_compiling() or in_vmap(value)
+
+
+def is_away(device: torch.device) -> bool:
+    """Whether a device is an accelerator: what looks at its numbers waits for it."""
+    return device.type not in ("cpu", "meta")
+
+
+def may_look(value: Tensor) -> bool:
+    """Whether a call may look at numbers: it is not hidden, and no device is kept waiting."""
+    return not is_away(value.device) and not hides_numbers(value)

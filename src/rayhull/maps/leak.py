@@ -17,12 +17,15 @@ before the map.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+
+from rayhull.core import operators
+from rayhull.maps.graphs import applied, is_plain
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -38,10 +41,54 @@ def check_leak(leak: float) -> float:
     return leak
 
 
+class Leak(NamedTuple):
+    """What leaks past a map into a set.
+
+    Args:
+        share: s.
+        unit: r, None for 1.
+        block: :func:`block_of_each` where points hold several blocks, each of which has its own d; else empty.
+    """
+
+    share: float
+    unit: Tensor | None = None
+    block: Tensor = torch.empty(0, dtype=torch.int64)
+
+    def gradient(self, g: Tensor, d: Tensor, through: Tensor | None = None, *, clamps: bool = False) -> Tensor:
+        """s of the formula's second term, and 1 - s of the gradient that came ``through`` the map, where it is given.
+
+        Of a map that ``clamps`` each coordinate that is g where d is 0, and nothing elsewhere.
+
+        Shape: (\\*, n) each → (\\*, n)
+        """
+        if not torch.is_grad_enabled() and is_plain(g) and operators.available() and self._fits(g, d):
+            flat: Any = [v if v is None or v.ndim == 2 else v.reshape(-1, v.shape[-1]) for v in (g, d, through)]
+            found = operators.leak(flat[0], flat[1], flat[2], self.unit, self.block, self.share, FAR, clamps)
+            return found.reshape(g.shape)
+        through = torch.where(d == 0, g, 0.0) if clamps else through
+        along = along_the_set(g, d if self.unit is None else d / self.unit, self.block)
+        return self.share * along if through is None else torch.lerp(through, along, self.share)
+
+    def _fits(self, g: Tensor, d: Tensor) -> bool:
+        return g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
+
+
 def damped(u: Tensor, share: float) -> Tensor:
     """u, of whose gradient 1 - s is left; forward mode has the derivative alone."""
-    out: Tensor = u if not share or forward_ad._current_level >= 0 else Damped.apply(u, share)  # type: ignore[no-untyped-call]
+    if not share or forward_ad._current_level >= 0:
+        return u
+    out: Tensor = _damped(u, share) if torch.compiler.is_exporting() else applied(Damped, u, share)
     return out
+
+
+def _damped(u: Tensor, share: float) -> Tensor:
+    """The same in tensor operations, for graphs that run elsewhere: what is added to the numbers is 0."""
+    return u.detach() + (1 - share) * _zero(u)
+
+
+def _zero(u: Tensor) -> Tensor:
+    """0 with the gradient of u."""
+    return (u - u.detach()).nan_to_num(0.0)
 
 
 def block_of_each(P: Polyhedron) -> Tensor:
@@ -61,41 +108,36 @@ def block_of_each(P: Polyhedron) -> Tensor:
     return torch.from_numpy(number)
 
 
-def leaking(x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None) -> Tensor:
+def leaking(x: Tensor, u: Tensor, leak: Leak, *, kept: float | None = 1.0) -> Tensor:
     """x, whose gradient goes to u too: the formula's second term, beside the map of the :func:`damped` u.
 
     Args:
         x: points of the set, block by block.
         u: what they were before they were moved there.
-        share: s.
-        unit: r.
-        block: :func:`block_of_each` where x holds several blocks, each of which has its own d.
+        leak: what leaks.
+        kept: the share of the gradient that x has: 1 - s where the map took u alone, which was not damped; None for
+            a clamp of each coordinate, whose derivative is 1 where nothing was moved, so that u has all of it.
 
     Shape: x, u (\\*, n) → (\\*, n)
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.leak import damped, leaking
+        >>> from rayhull.maps.leak import Leak, damped, leaking
         >>> u = torch.tensor([[1.0, 1.0], [2.0, 0.0]], requires_grad=True)
-        >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, 0.1)
+        >>> x = leaking(damped(u, 0.1).clamp(0, 1), u, Leak(0.1))
         >>> torch.autograd.grad(x, u, torch.ones_like(x))
         (tensor([[1.0000, 1.0000],
                 [0.0500, 1.0000]]),)
     """
-    return _leaked(x, u, 1.0, share, unit, block)
-
-
-def leaking_alone(
-    x: Tensor, u: Tensor, share: float, unit: Tensor | float = 1.0, block: Tensor | None = None
-) -> Tensor:
-    """The whole formula, for a map that takes u alone: x of u itself, which was not damped."""
-    return _leaked(x, u, 1 - share, share, unit, block)
-
-
-def _leaked(x: Tensor, u: Tensor, kept: float, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
-    if not share or forward_ad._current_level >= 0:
+    if not leak.share or forward_ad._current_level >= 0:
         return x
-    out: Tensor = Leak.apply(x, u.expand_as(x), kept, share, unit, block)  # type: ignore[no-untyped-call]
+    u = u if u.shape == x.shape else u.expand_as(x)
+    d = (u - x).detach()
+    if torch.compiler.is_exporting():  # the map of the second term is symmetric
+        zero = _zero(u)
+        own = (1 - leak.share) * torch.where(d == 0, zero, 0.0) if kept is None else kept * _zero(x)
+        return x.detach() + own + leak.gradient(zero, d)
+    out: Tensor = applied(Leaking, x, u, d, kept, *leak)
     return out
 
 
@@ -117,25 +159,26 @@ class Damped(torch.autograd.Function):
         return (1 - ctx.share) * g, None
 
 
-class Leak(torch.autograd.Function):
+class Leaking(torch.autograd.Function):
     """x forwards; backwards a share of the gradient to x, and the formula's second term to u."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, u: Tensor, kept: float, share: float, unit: Tensor | float, block: Tensor | None) -> Tensor:
-        return x.clone()
+    def forward(x: Tensor, u: Tensor, d: Tensor, kept: float | None, *leak: Any) -> Tensor:
+        return x.detach()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, u, ctx.kept, ctx.share, ctx.unit, ctx.block = inputs
-        ctx.save_for_backward(x, u)
+        ctx.kept, ctx.leak = inputs[3], Leak(*inputs[4:])
+        ctx.save_for_backward(inputs[2])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, u = ctx.saved_tensors
-        leaked = ctx.share * along_the_set(g, (u - x).detach() / ctx.unit, ctx.block)
-        return g if ctx.kept == 1 else ctx.kept * g, leaked, None, None, None, None
+        (d,) = ctx.saved_tensors
+        clamps = ctx.kept is None
+        through = None if clamps else g if ctx.kept == 1 else ctx.kept * g
+        return through, ctx.leak.gradient(g, d, clamps=clamps), *(None,) * 5
 
 
 def along_the_set(g: Tensor, d: Tensor, block: Tensor | None = None) -> Tensor:

@@ -9,17 +9,21 @@ first loses is what the second gains:
 
 .. math:: (\min(a, v), \max(b, v)), \qquad \sum_i \max(a_i - v, 0) = \sum_i \max(v - b_i, 0)
 
-So a chain is merged from single entries in log2(n) rounds, each over all pairs at once, in memory for a few chains and
-not for a table of all means. It comes out increasing exactly, in floats too, whatever the rounding of v: minima and
-maxima are exact and keep the order of each side, and v parts the two. Chains with a_m <= b_1 stay as they are, so that
-inside the order the map is the identity, bit by bit. The derivative is the mean over each pool: neighbours whose x are
-equal, unless none of them moved.
+So a chain is merged from stretches of 16 entries in log2(n / 16) rounds, each over all pairs at once, in memory for a
+few chains; the stretches, and short chains, come from tables of all their means. It comes out increasing exactly, in
+floats too, whatever the rounding of v: minima and maxima are exact and keep the order of each side, and v parts the
+two. Chains with a_m <= b_1 stay as they are, so that inside the order the map is the identity, bit by bit. The
+derivative is the mean over each pool: neighbours whose x are equal, unless none of them moved.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
+
+SHORT, STRETCH = 64, 16  # entries of a chain, and of a stretch of a long one, whose means are taken in a table
 
 
 def pooled(u: Tensor) -> Tensor:
@@ -36,10 +40,11 @@ def pooled(u: Tensor) -> Tensor:
         (tensor([1.0000, 2.5000, 2.5000, 2.5000, 4.0000]), tensor([0.0000, 0.3300, 0.3300, 0.3300, 0.0000]))
     """
     wide = u if u.dtype in (torch.float32, torch.float64) else u.float()  # sums of halves are too coarse
-    x = _merged_from_entries(wide.detach())
-    mean = means(wide, x)
-    x = (x + (mean - mean.detach())).to(u.dtype)  # x itself, with the derivative of the means
-    return torch.where((u - u == 0).all(-1, keepdim=True), x, torch.nan)
+    short = u.shape[-1] <= SHORT
+    x = of_all_means(wide.detach()) if short else _merged_from_stretches(wide.detach())
+    mean = _means_of_few(wide, x) if short else means(wide, x)
+    known = (wide.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
+    return (x + known + (mean - mean.detach())).to(u.dtype)  # x itself, with the derivative of the means
 
 
 def means(u: Tensor, x: Tensor) -> Tensor:
@@ -59,19 +64,61 @@ def means(u: Tensor, x: Tensor) -> Tensor:
     return torch.where(moved > 0, _sums(u / size, number), u)  # divided first: no overflow
 
 
+def _means_of_few(u: Tensor, x: Tensor) -> Tensor:
+    """The same in a table: entries of an increasing chain that are equal are neighbours."""
+    same = x.unsqueeze(-1) == x.unsqueeze(-2)
+    moved = (same & (u.detach() != x).unsqueeze(-2)).any(-1)
+    share = same / same.sum(-1, keepdim=True)  # divided first: no overflow
+    return torch.where(moved, (share.to(u.dtype) @ u.unsqueeze(-1)).squeeze(-1), u)
+
+
 def _sums(v: Tensor, number: Tensor) -> Tensor:
     """The sum over each entry's pool. Shape: (\\*, n) → (\\*, n)"""
     return torch.zeros_like(v).scatter_add(-1, number, v).gather(-1, number)
 
 
-def _merged_from_entries(u: Tensor) -> Tensor:
+def _merged_from_stretches(u: Tensor) -> Tensor:
     n = u.shape[-1]
-    whole, width = 1 << (n - 1).bit_length(), 1
+    whole, width = 1 << (n - 1).bit_length(), STRETCH
     x = torch.cat([u, u.amax(-1, keepdim=True).expand(*u.shape[:-1], whole - n)], -1)  # the largest stay behind
+    x = of_all_means(x.reshape(*u.shape[:-1], whole // width, width)).flatten(-2)
     while width < whole:
         width *= 2
         x = merged(x.reshape(*u.shape[:-1], whole // width, width)).flatten(-2)
     return x[..., :n]
+
+
+def of_all_means(u: Tensor) -> Tensor:
+    """The nearest increasing chain by its formula, which takes n² numbers.
+
+    Shape: (\\*, n) → (\\*, n)
+
+    Examples:
+        >>> import torch
+        >>> from rayhull.maps.order import of_all_means
+        >>> of_all_means(torch.tensor([1.0, 3.0, 2.0, 2.5, 4.0]))
+        tensor([1.0000, 2.5000, 2.5000, 2.5000, 4.0000])
+    """
+    shares, before = _shares(u) if torch.compiler.is_compiling() else _kept_shares(u.shape[-1], u.device)
+    each = u.double() / u.shape[-1]  # differences of sums need the digits, and none may overflow
+    sums = each.cumsum(-1)
+    mean = ((sums - each).unsqueeze(-1) - sums.flip(-1).unsqueeze(-2)) * shares  # times -1, the last k first
+    least = running_maximum(mean).masked_fill(before, torch.inf)
+    x = -least.amin(-2).flip(-1).to(u.dtype)
+    return torch.where((u[..., 1:] >= u[..., :-1]).all(-1, keepdim=True), u, x)
+
+
+def _shares(u: Tensor) -> tuple[Tensor, Tensor]:
+    """n / (k - j + 1), and whether k comes before j, the last k first. Shape: (n, n)"""
+    n = torch.arange(u.shape[-1], device=u.device)
+    length = n.flip(-1) + 1 - n.unsqueeze(-1)
+    return len(n) / length.clamp_min(1).double(), length < 1
+
+
+@lru_cache(64)
+def _kept_shares(n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False), torch.no_grad():
+        return _shares(torch.empty(n, device=device))
 
 
 def merged(x: Tensor) -> Tensor:

@@ -8,27 +8,36 @@ of the set stay where they are:
 .. math:: w = \mathrm{clamp}(t), \qquad t \leftarrow t + α\,(F y + T\,(2 w - t) - w), \qquad x = K y + C\,(2 w - t)
 
 with :math:`K = N (N^T (I + G^T G) N)^{-1} N^T` for a basis N of the equalities' null space, F = G K, C = K Gᵀ and
-T = G K Gᵀ: one product a step, no solver, no branch. It compiles, exports and runs on any device. What comes out meets
-the equalities and is near the set, not in it: a shrink has to follow.
+T = G K Gᵀ: one product a step, no solver, no branch. It compiles, exports and runs on any device. Sparse rows of many
+coordinates stay sparse: K is then applied by a sparse factor, on the CPU. What comes out meets the equalities and is
+near the set, not in it: a shrink has to follow.
+
+Rows along a band (curves) are as ill-conditioned as differences of their order are. They take rows that follow from
+them, too, sums over 3, 7, 15, ... neighbours, and a penalty that sweeps over several sizes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
 from rayhull.core import operators
 from rayhull.maps.graphs import is_plain
 from rayhull.sets.rows import Array
+from rayhull.sets.systems import System
 
 # Chosen on ten sets (dense rows, flows, storage, ramps, Birkhoff, cones): fewest steps to 2 % of the way.
 RELAXATION, PENALTY = 1.8, 2.0
 ROOT = math.sqrt(PENALTY)  # limits of G x are those of the rows and bounds times this
+SWEEP, SWEEPS = (0.5, 1.5, 5.0, 15.0), 2  # penalties of steps along a band, as multiples, and how often they come
 
 
 class Factor(NamedTuple):
@@ -45,13 +54,15 @@ class Factor(NamedTuple):
     onto: Any
 
 
-def factor(rows: Array, null: Array | None, *, bounded: bool) -> Factor:
+def factor(rows: Array, null: Array | None, *, bounded: bool, penalty: float = 1.0, square: bool = False) -> Factor:
     """The factor of {E x = 0, G x within limits}.
 
     Args:
         rows: the inequalities' rows (m, n), of about unit length.
         null: an orthonormal basis (n, q) of the equalities' null space; None without equalities.
         bounded: whether the coordinates have bounds, which come before the rows.
+        penalty: a multiple of the usual one, for steps that sweep.
+        square: whether T is wanted, whatever is less work.
 
     Examples:
         >>> import numpy as np, torch
@@ -64,15 +75,39 @@ def factor(rows: Array, null: Array | None, *, bounded: bool) -> Factor:
     n = rows.shape[1]
     stacked = ROOT * (np.vstack([np.eye(n), rows]) if bounded else rows)
     basis = np.eye(n) if null is None else null
-    inside = basis.T @ basis + (stacked @ basis).T @ (stacked @ basis)
+    inside = basis.T @ basis + penalty * (stacked @ basis).T @ (stacked @ basis)
     half = scipy.linalg.solve_triangular(np.linalg.cholesky(inside), basis.T, lower=True).T  # K = half halfᵀ
-    onto, thin = half @ half.T, stacked @ half
-    turn = thin if thin.shape[0] > 2 * thin.shape[1] else thin @ thin.T
-    return Factor(stacked, stacked @ onto, turn, onto @ stacked.T, onto)
+    onto, thin = half @ half.T, math.sqrt(penalty) * stacked @ half
+    turn = thin if thin.shape[0] > 2 * thin.shape[1] and not square else thin @ thin.T
+    return Factor(stacked, stacked @ onto, turn, penalty * onto @ stacked.T, onto)
+
+
+def sums_of_neighbours(m: int) -> Array:
+    """Weights (k, m) of m rows along a band, and of 3, 7, 15, ... neighbours together, most in their middle.
+
+    Examples:
+        >>> from rayhull.maps.steps import sums_of_neighbours
+        >>> sums_of_neighbours(4)[4:]
+        array([[1., 2., 1., 0.],
+               [0., 1., 2., 1.]])
+    """
+    found, width = [np.eye(m)], 2
+    while 2 * width - 1 <= m:
+        hat = width - np.abs(np.arange(1 - width, width, dtype=float))
+        found.append(np.stack([np.pad(hat, (i, m - len(hat) - i)) for i in range(m - len(hat) + 1)]))
+        width *= 2
+    return np.concatenate(found)
 
 
 def splitting(
-    y: Tensor, factor: Factor, low: Tensor, high: Tensor, steps: int, *, wide: Factor | None = None
+    y: Tensor,
+    factor: Factor | SparseFactor,
+    low: Tensor,
+    high: Tensor,
+    steps: int,
+    *,
+    wide: Factor | None = None,
+    sweep: Sequence[Factor] = (),
 ) -> Tensor:
     """y moved by ``steps`` steps towards the nearest point.
 
@@ -81,25 +116,56 @@ def splitting(
         factor: the constants as tensors.
         low, high: limits (k,) of G x, or of each sample (\\*, k); infinite where there is none.
         wide: the constants in float64, for the compiled kernel; None: tensor operations.
+        sweep: the constants of the other penalties of ``SWEEP``, if they are gone over.
 
     Shape: (\\*, n) → (\\*, n)
     """
     if wide is not None and is_plain(y) and operators.available():
         return _compiled(y, wide, low, high, steps)
-    return in_tensor_operations(y, factor, low, high, steps)
+    return in_tensor_operations(y, factor, low, high, steps, sweep)
 
 
-def in_tensor_operations(y: Tensor, factor: Factor, low: Tensor, high: Tensor, steps: int) -> Tensor:
-    """The definition."""
-    t, start = y @ factor.rows.mT, y @ factor.first.mT
-    for _ in range(steps):
-        w = clamped(t, low, high)
-        t = t + RELAXATION * (start + _turned(2 * w - t, factor.turn) - w)
-    return y @ factor.onto + (2 * clamped(t, low, high) - t) @ factor.last.mT
+def in_tensor_operations(
+    y: Tensor,
+    factor: Factor | SparseFactor,
+    low: Tensor,
+    high: Tensor,
+    steps: int,
+    sweep: Sequence[Factor] = (),
+    onto: Callable[..., Tensor] | None = None,
+) -> Tensor:
+    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w.
+
+    ``onto`` in place of the clamp takes t onto cones, too.
+    """
+    if isinstance(factor, SparseFactor):
+        return factor.moved(y, low, high, steps)
+    factors, onto = (factor, *sweep), clamped if onto is None else onto
+    shape, many = y.shape, len(factors)
+    low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
+    y, last = y.reshape(-1, shape[-1]), 0
+    t, starts = y @ factors[0].rows.mT, [RELAXATION * (y @ own.first.mT) for own in factors]
+    turns = [_relaxed(own.turn) for own in factors]
+    for step in range(steps):
+        now, w = step * SWEEPS * many // steps % many, onto(t, low, high)
+        if now != last:  # multipliers keep their size
+            t, last = torch.lerp(w, t, SWEEP[last] / SWEEP[now]), now
+        t = torch.add(_turned(starts[now], torch.sub(t, w, alpha=2), turns[now]), w, alpha=2 - RELAXATION)
+    left = torch.sub(t, onto(t, low, high), alpha=2)
+    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1).reshape(shape)
 
 
-def _turned(q: Tensor, turn: Tensor) -> Tensor:
-    return q @ turn if turn.shape[0] == turn.shape[1] else (q @ turn) @ turn.mT
+def _relaxed(turn: Tensor) -> Tensor:
+    """1 - α T, or B as it is where T = B Bᵀ."""
+    if turn.shape[0] != turn.shape[1]:
+        return turn
+    return torch.eye(len(turn), dtype=turn.dtype, device=turn.device) - RELAXATION * turn
+
+
+def _turned(start: Tensor, q: Tensor, turn: Tensor) -> Tensor:
+    if turn.shape[0] == turn.shape[1]:
+        return torch.addmm(start, q, turn)
+    return torch.addmm(start + q, q @ turn, turn.mT, alpha=-RELAXATION)
 
 
 def clamped(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
@@ -154,3 +220,112 @@ class Splitting(torch.autograd.Function):
         gy, *bounds = operators.splitting_backward(g.to(y.dtype), states, *constants)
         sides = (b.sum_to_size(v.shape).to(v.dtype) for b, v in zip(bounds, (low, high), strict=True))
         return gy, *sides, None, None
+
+
+# -- sparse rows -------------------------------------------------------------------------------------------------------
+
+
+class Plane:
+    """{x : E x = 0} for sparse independent rows E (k, n): the nearest point of it, and the least x with E x = q."""
+
+    def __init__(self, rows: sp.csr_array) -> None:
+        self.count, n = rows.shape
+        self.system = System(np.ones(n), rows, np.zeros(self.count))
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """y less its part in the span of the rows. Shape: (\\*, n) → (\\*, n)"""
+        return mapped(y, self.nearest, self.nearest) if self.count else y
+
+    def moved(self, q: Tensor) -> Tensor:
+        """E⁺ q. Shape: (\\*, k) → (\\*, n)"""
+        return mapped(q, lambda v: self.system.solve(q=v)[0], lambda v: self.system.solve(v)[1])
+
+    def nearest(self, v: Array) -> Array:
+        """Twice: the second time removes what rounding left. Shape: (n, N) → (n, N)"""
+        return self.system(self.system(v)) if self.count and v.any() else v
+
+
+class SparseFactor:
+    """The constants of the steps for sparse rows: about as many numbers as the rows have. In float64, on the CPU.
+
+    Args:
+        rows: the inequalities' rows (m, n), of about unit length along the plane.
+        plane: the equalities.
+        bounded: whether the coordinates have bounds, which come before the rows.
+    """
+
+    def __init__(self, rows: sp.csr_array, plane: Plane, *, bounded: bool) -> None:
+        n = rows.shape[1]
+        self.plane, self.bounds = plane, n * bounded  # how many rows of G are coordinates
+        self.rows = sp.csr_array(ROOT * (sp.vstack([sp.eye_array(n), rows]) if bounded else rows))
+        self.back = sp.csr_array(self.rows.T)
+        soft = np.repeat([0.0, 1.0], [plane.count, rows.shape[0]])
+        stacked = sp.csr_array(sp.vstack([plane.system.rows, ROOT * rows]))
+        self.onto = System(np.full(n, 1 + PENALTY * bounded), stacked, soft)
+
+    def moved(self, y: Tensor, low: Tensor, high: Tensor, steps: int) -> Tensor:
+        """The steps, with G y of rows seen along the plane."""
+        t, start = mapped(y, self._image, self._image_back), mapped(y, self._first, self._last)
+        for _ in range(steps):
+            w = clamped(t, low, high)
+            t = t + RELAXATION * (start + mapped(2 * w - t, self._turn, self._turn) - w)
+        q = 2 * clamped(t, low, high) - t
+        return mapped(y + mapped(q, self.back.__matmul__, self.rows.__matmul__), self.onto, self.onto)
+
+    def _image(self, v: Array) -> Array:
+        return np.concatenate([ROOT * v[: self.bounds], self.rows[self.bounds :] @ self.plane.nearest(v)])
+
+    def _image_back(self, w: Array) -> Array:
+        found = self.plane.nearest(self.back[:, self.bounds :] @ w[self.bounds :])
+        return found + ROOT * w[: self.bounds] if self.bounds else found
+
+    def _first(self, v: Array) -> Array:
+        return np.asarray(self.rows @ self.onto(v))
+
+    def _last(self, v: Array) -> Array:
+        return self.onto(self.back @ v)
+
+    def _turn(self, v: Array) -> Array:
+        return np.asarray(self.rows @ self.onto(self.back @ v))
+
+
+Linear = Callable[[Array], Array]
+
+
+def mapped(x: Tensor, times: Linear, back: Linear) -> Tensor:
+    """A linear map of arrays (n, N) → (k, N) for tensors, ``back`` its transpose. Shape: (\\*, n) → (\\*, k)"""
+    run: Any = _outside_graphs if torch.compiler.is_compiling() else Mapped.apply
+    found: Tensor = run(x, times, back)
+    return found
+
+
+class Mapped(torch.autograd.Function):
+    """The map and its derivatives of any order."""
+
+    @staticmethod
+    def forward(x: Tensor, times: Linear, back: Linear) -> Tensor:
+        flat = x.detach().reshape(-1, x.shape[-1]).to("cpu", torch.float64)
+        found = torch.from_numpy(np.ascontiguousarray(times(flat.numpy().T).T))
+        return found.to(x).reshape(*x.shape[:-1], found.shape[-1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.maps = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        times, back = ctx.maps
+        return mapped(g, back, times), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Tensor, *_: None) -> Tensor:
+        return mapped(dx, *ctx.maps)
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], x: Tensor, times: Linear, back: Linear) -> tuple[Tensor, int]:
+        return mapped(x.movedim(dims[0] or 0, 0), times, back), 0
+
+
+@_disable_dynamo  # torch.compile breaks its graph there
+def _outside_graphs(x: Tensor, times: Linear, back: Linear) -> Any:
+    return Mapped.apply(x, times, back)  # type: ignore[no-untyped-call]

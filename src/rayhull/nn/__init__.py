@@ -1,1 +1,12 @@
 """Layers: modules whose outputs lie in a set. layers.py is what a user meets."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("export", "hub"):  # loaded when named: the second needs an extra
+        return importlib.import_module(f"rayhull.nn.{name}")
+    raise AttributeError(f"module 'rayhull.nn' has no attribute {name!r}")

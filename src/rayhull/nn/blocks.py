@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.maps.leak import block_of_each
+from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.strict import Finish, Intervals, finish_of
+from rayhull.nn.strict import Finish, Intervals, finish_of, refuse_hidden_equalities
 from rayhull.nn.ways import Way
-from rayhull.projection.sides import NONE, Sides
+from rayhull.projection.sides import CONIC, NONE, Sides
+from rayhull.sets.cones import with_cones
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -35,18 +38,25 @@ class Places(Constants):
         self.count, self.size = blocks.index.shape
         self.flat = blocks.index.ravel()
         self.mirrored = bool((blocks.sign < 0).any())
+        self.in_order = self.count == 1 and not self.mirrored and bool((self.flat == np.arange(self.size)).all())
         self.index("index_", self.flat)
         self.constant("sign", blocks.sign[:, None].astype(float))
+        self.compiled = torch.from_numpy(blocks.index.astype(np.int32)), torch.from_numpy(blocks.sign.astype(float))
 
-    def is_whole(self, d: int) -> bool:
-        """Whether it is one block, in the order of the coordinates."""
-        return self.count == 1 and not self.mirrored and bool(np.array_equal(self.flat, np.arange(d)))
+    def is_whole(self, x: Tensor) -> bool:
+        """Whether samples are one block, in the order of the coordinates."""
+        return self.in_order and x.shape[-1] == self.size
 
     def read(self, x: Tensor) -> Tensor:
+        """The blocks; a sample that is one, as it is."""
+        if self.is_whole(x):
+            return x
         own = x.index_select(-1, self.index_).reshape(*x.shape[:-1], self.count, self.size)
         return own * self.sign if self.mirrored else own
 
     def write(self, own: Tensor, x: Tensor) -> Tensor:
+        if self.is_whole(x):
+            return own
         own = own * self.sign if self.mirrored else own
         return x.index_copy(-1, self.index_, own.flatten(-2))
 
@@ -65,6 +75,7 @@ class BlockSides(Constants):
         super().__init__(factory)
         block = blocks.polyhedron
         stated, stated_eq = len(block.layout.inequalities), len(block.layout.equalities)
+        self.has_cones = with_cones(block) is not None  # all cones are in one block
         self.index("coordinates", blocks.index)
         self.index("mirrored", (blocks.sign < 0)[:, None])
         self.has_mirrored = bool((blocks.sign < 0).any())
@@ -77,12 +88,14 @@ class BlockSides(Constants):
     def forward(self, sides: Sides) -> Sides:
         b = None if sides.b is None else sides.b[..., self.rows]
         b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
-        low, high, base = (
-            None if side is None else side[..., self.coordinates] for side in (sides.lower, sides.upper, sides.base)
+        low, high, base, centre = (
+            None if side is None else side[..., self.coordinates]
+            for side in (sides.lower, sides.upper, sides.base, sides.centre)
         )
+        h = None if sides.h is None or not self.has_cones else sides.h.unsqueeze(-2)
         if base is not None and self.has_mirrored:
             base = torch.where(self.mirrored, -base, base)
-        own = Sides(b, b_eq, *self._swapped(low, high), base=base)
+        own = Sides(b, b_eq, *self._swapped(low, high), base=base, h=h, centre=centre if self.has_cones else None)
         if not self.alone:
             return own
         return Sides(**{name: getattr(own, name).squeeze(-2) for name in own.given})
@@ -117,11 +130,27 @@ class Part(nn.Module):
         self.register_buffer("block", several, persistent=False)
 
     def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
-        u = self.way.start(c if self.alone else self._by_block(c))
-        own = sides if self.sides is None or sides is NONE else self.sides(sides)
-        leaks = leak and self.way.keeps_inside
-        x: Tensor = self.way.leaking(u, own, leak, self.block) if leaks else self.way(u, own)
+        way: Any = self._modules["way"]
+        u = way.start(c if self.alone else self._by_block(c))
+        own = sides if sides is NONE or self.sides is None else self.sides(sides)
+        x: Tensor = way.leaking(u, own, leak, self.block) if leak and way.keeps_inside else way.forward(u, own)
         return x if self.alone else self._turned(x).flatten(-2)
+
+    def points(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        """Points of the blocks from unconstrained points in the set's coordinates. Shape: as ``forward``"""
+        own = sides if self.sides is None or sides is NONE else self.sides(sides)
+        if self.alone:
+            return self.way(u, own)
+        return self._turned(self.way(self._turned(self._by_block(u)), own)).flatten(-2)
+
+    def certified(self, sides: Sides) -> Tensor | None:
+        """Which samples have base points that certify all of these blocks; None where no block asks. Shape: (\\*)"""
+        each = self.way.certified(sides if self.sides is None else self.sides(sides))
+        return each if each is None or self.sides is None or self.alone else each.all(-1)
+
+    def concerns(self, names: set[str]) -> set[str]:
+        """Those of the sides that may say something of this kind of block."""
+        return names if with_cones(self.polyhedron) is not None else names - set(CONIC)
 
     def unconstrained(self, c: Tensor) -> Tensor:
         """What coefficients stand for before the set is imposed, in the set's coordinates. Shape: as ``forward``"""
@@ -154,40 +183,51 @@ class Parts(nn.ModuleList):
 
     def split(self, c: Tensor) -> Iterator[tuple[Part, Tensor]]:
         """Each part with its own coefficients."""
-        return zip(self, torch.split(c, [part.coefficients for part in self], -1), strict=True)
+        parts: Any = self._modules.values()
+        own = (c,) if len(parts) == 1 else torch.split(c, [part.coefficients for part in parts], -1)
+        return zip(parts, own, strict=True)
+
+
+def all_certified(parts: Parts, sides: Sides) -> Tensor | None:
+    """Which samples their base points certify, in every block; None where no block asks. Shape: (\\*)"""
+    each = [found for found in (part.certified(sides) for part in parts) if found is not None]
+    return reduce(torch.logical_and, each) if each else None
 
 
 class Finishes(nn.Module):
     """The strict finish of every kind of block. Shape: (\\*, d) → (\\*, d)"""
 
-    def __init__(self, P: Polyhedron, kinds: Sequence[BlockGroup], factory: Factory) -> None:
+    def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         super().__init__()
         single = [kind for kind in kinds if kind.polyhedron.dim == 1 and len(kind.polyhedron.rows)]
-        others = [kind for kind in kinds if not any(kind is one for one in single)]
+        each: list[Finish] = [Intervals(single, factory)] if single else []
+        for kind in kinds:
+            if not any(kind is one for one in single):
+                each.append(_finish(kind.polyhedron, factory))
+                each[-1].places = Places(kind, factory)
+        self.each = nn.ModuleList(each)
         self.checked: set[torch.dtype] = set()
-        self.intervals = Intervals(single, factory) if single else None
-        places = [Places(kind, factory) for kind in others]
-        self.whole = len(others) == 1 and not single and places[0].is_whole(P.dim)
-        self.places = nn.ModuleList(places)
-        self.kinds = nn.ModuleList([finish_of(kind.polyhedron, factory) for kind in others])
 
     def check(self, dtype: torch.dtype) -> None:
         """Refuse a dtype that cannot hold the promise."""
         if dtype not in self.checked:
-            for finish in self.modules():
-                if isinstance(finish, Finish):
-                    finish.check(dtype)
+            for finish in self.each:
+                finish.check(dtype)  # type: ignore[operator]
             self.checked.add(dtype)
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         x = x.detach()
-        if self.whole:
-            found: Tensor = self.kinds[0](x, dtype)
-            return found
-        x = x if self.intervals is None else self.intervals(x, dtype)
-        for places, finish in zip(self.places, self.kinds, strict=True):
-            x = places.write(finish(places.read(x), dtype).to(x.dtype), x)  # type: ignore[operator]
-        return x.to(dtype)
+        for finish in self.each:
+            x = finish.at_places(x, dtype)  # type: ignore[operator]
+        return x if x.dtype == dtype else x.to(dtype)
+
+
+def _finish(P: Polyhedron, factory: Factory) -> Finish:
+    """The finish of a kind of block, with cones or without."""
+    if (S := with_cones(P)) is None:
+        return finish_of(P, factory)
+    refuse_hidden_equalities(P)
+    return ConicPull(S, factory)
 
 
 def event_order(kinds: Sequence[Array]) -> Array:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from rayhull.maps.steps import Plane
 from rayhull.sets.rows import Array
 
 SAME = 1e-6  # geometry that a checkpoint carries may differ by this share of its largest number, and by its own dtype
@@ -37,6 +39,8 @@ class Constants(nn.Module):
     them alone.
     """
 
+    equal: Tensor | Plane
+
     def __init__(self, factory: Factory) -> None:
         super().__init__()
         self.device = torch.empty((), device=factory.device).device
@@ -61,6 +65,14 @@ class Constants(nn.Module):
             self.register_buffer(name, self._made(name), persistent=persistent)
         else:  # no buffer: an average of infinite ones is none
             setattr(self, name, self._made(name))
+
+    def keep_equalities(self, basis: Array | sp.sparray, *, wide: bool = False) -> None:
+        """Register :func:`rayhull.sets.frame.equality_basis` as ``equal``: a constant, or a plane if it is sparse."""
+        self.has_equalities = basis.shape[1] > 0
+        if sp.issparse(basis):
+            self.equal = Plane(sp.csr_array(basis.T))
+        else:
+            self.constant("equal", basis, wide=wide)
 
     def index(self, name: str, values: Array) -> None:
         """Keep integers or booleans as the tensor ``name``, which follows the module's device."""

@@ -11,11 +11,15 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.map_into import MapInto
+from rayhull.projection.formulas import formula_of
+from rayhull.sets.cones import with_cones
+from rayhull.sets.reading import last
 
 if TYPE_CHECKING:
     from rayhull.nn.layers import Constrained
@@ -34,7 +38,7 @@ class Folded(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor, rest: MapInto) -> None:
         super().__init__()
-        self.rest = rest
+        self.rest, self.in_features = rest, weight.shape[1]
         if rest.strict:  # a row of zeros: 0 for finite features, NaN for others, and NaN if a weight is not finite
             known = weight.isfinite().all() & bias.isfinite().all()
             mark = torch.where(known, 0.0, torch.nan).to(bias.dtype)
@@ -53,19 +57,25 @@ class Folded(nn.Module):
         A: Tensor | None = None,
         A_eq: Tensor | None = None,
         base: Tensor | None = None,
+        h: Tensor | None = None,
+        centre: Tensor | None = None,
     ) -> Tensor:
         """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
         sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
+        sides |= {"h": h, "centre": centre}
+        axis = self.rest.axis
+        features = last(features, axis)
         c = nn.functional.linear(features, self.weight, self.bias)
-        if self.rest.strict:
-            if not torch.compiler.is_compiling():
-                return self.rest(c[..., :-1], origin=(features, self.weight, self.bias), **sides)
+        origin: tuple[Tensor, ...] = ()
+        if self.rest.strict and not torch.compiler.is_compiling():
+            c, origin = c[..., :-1], (features, self.weight, self.bias)
+        elif self.rest.strict:
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
-        out: Tensor = self.rest(c, **sides)
+        out: Tensor = self.rest(c if axis == -1 else c.movedim(-1, axis), origin=origin, **sides)
         return out
 
     def extra_repr(self) -> str:
-        return f"in_features={self.weight.shape[1]}, folded Linear of {self.weight.shape[0]}"
+        return f"in_features={self.in_features}, folded Linear of {self.weight.shape[0]}"
 
 
 @torch.no_grad()
@@ -85,6 +95,7 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
     """
     weight, bias = _with_batch_norm(layer)
     rest = copy.deepcopy(layer.map)
+    rest.prepare()
     start = 0
     for part in rest.parts:
         own, way = slice(start, start + part.coefficients), part.way
@@ -146,9 +157,9 @@ def to_onnx(
         in_features: size of an input sample.
         path: where to write.
         sides: names of sides of the sample that become inputs of the file, (batch, ...) each: "b", "b_eq", "lower" and
-            "upper" of a layer that was built with ``varies=`` and has an affine rule for its base points; "A" and "b"
-            where one or two rows are all there is; "b", "lower" and "upper" for ways in that keep their base point, not
-            strict. A sample that is not certified comes out as NaN.
+            "upper"; "A" and "b" where one or two rows are all there is. Steps start from the base point of the sample:
+            by the affine rule of a layer that was built with ``varies=``, else the stated one, moved onto the sample's
+            equalities. Where that is not strictly inside, the sample comes out as NaN.
         opset_version: of ONNX; by default that of the installed torch.
 
     Examples:
@@ -162,10 +173,10 @@ def to_onnx(
     except ImportError:
         raise MissingExtraError("onnxscript", "onnx", "Writing an ONNX file") from None
     _refuse_what_onnx_lacks(module, sides)
-    dtype, device = _of_weights(module)
-    given = {name: side.to(device, dtype) for name, side in _example_sides(module, sides).items()}
+    dtype, device = of_weights(module)
+    given = {name: side.to(device, dtype) for name, side in example_sides(module, sides).items()}
     features, batch = torch.zeros(2, in_features, dtype=dtype, device=device), torch.export.Dim("batch")
-    first = _first_argument(module, given)
+    first = first_argument(module, given)
     dynamic = {name: {0: batch} for name in (first, *given)}
     try:
         with warnings.catch_warnings():
@@ -191,7 +202,7 @@ def to_onnx(
     return Path(path)
 
 
-def _first_argument(module: nn.Module, sides: Iterable[str]) -> str:
+def first_argument(module: nn.Module, sides: Iterable[str]) -> str:
     """The name that a model gives its features; its other arguments are called as the sides."""
     names = list(inspect.signature(module.forward).parameters)
     missing = [side for side in sides if side not in names]
@@ -211,7 +222,7 @@ def _map_of(module: nn.Module) -> MapInto:
     return maps[0]
 
 
-def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
+def example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
     """The sides as the set states them, for two samples."""
     if not names:
         return {}
@@ -223,6 +234,8 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
         "lower": P.lower_bounds.reshape(P.shape),
         "upper": P.upper_bounds.reshape(P.shape),
     }
+    if (S := with_cones(P)) is not None:
+        stated |= {"h": np.array([cone.h for cone in S.cones]), "centre": S.stated_centre.reshape(S.shape)}
     unknown = sorted(set(names) - set(stated))
     if unknown:
         raise ValueError(f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}.")
@@ -231,20 +244,16 @@ def _example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]
 
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
     for into in (part for part in module.modules() if isinstance(part, MapInto)):
-        if sides and not _holds(into, sides):
+        into.prepare()
+        if not _holds(into, sides):
             raise RayhullError(
-                f"{', '.join(sides)} of the sample need nearest points here, which an ONNX file does not hold: state "
-                'their ranges when the layer is built (varies=, method="steps"), which gives base points by an affine '
-                "rule."
-            )
-        if not all(part.way.fits_graphs(sides) for part in into.parts):
-            raise RayhullError(
-                "the nearest point of this set is found by an iterative solver, which an ONNX graph cannot hold: "
-                'export a layer with method="steps", or project what comes out of the file with rayhull.project.'
+                f"{', '.join(sides)} of the sample need nearest points that only a solver finds here, which an ONNX "
+                'file does not hold: build the layer with method="steps" and varies=, the ranges of what comes with a '
+                "call, or project what comes out of the file with rayhull.project."
             )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")
-    dtype, _ = _of_weights(module)
+    dtype, _ = of_weights(module)
     if dtype not in DTYPES:
         short = str(dtype).removeprefix("torch.")
         raise RayhullError(
@@ -253,16 +262,16 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
 
 
 def _holds(into: MapInto, sides: Sequence[str]) -> bool:
-    """Whether a graph takes these sides."""
+    """Whether a graph takes these sides: by the ways themselves, or by a formula for the set of the sample."""
     if "A" in sides:
         P = into.polyhedron
         return set(sides) <= {"A", "b"} and len(P.inequalities) <= 2 and not len(P.equality_rows) and len(P.rows) <= 2
-    rule = into.per_sample.rule is not None
-    follows = all(set(sides) <= part.way.follows | ({"b_eq"} if rule else set()) for part in into.parts)
-    return follows and not (into.strict and not rule)
+    if into.takes(sides, moved=with_cones(into.polyhedron) is None or into.per_sample.rule is not None):
+        return all(part.way.fits_graphs(sides) for part in into.parts)
+    return with_cones(into.polyhedron) is None and formula_of(into.per_sample.nearest.projector, sides) is not None
 
 
-def _of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:
+def of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:
     """The dtype and device of the first weight that is not part of the geometry."""
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         if name.endswith("weight") and value.is_floating_point():

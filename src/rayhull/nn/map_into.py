@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
 import torch
@@ -13,18 +13,20 @@ from torch import Tensor
 
 from rayhull.exact.threads import one_blas_thread
 from rayhull.maps.coefficients import nonnegative_named, weights_named
-from rayhull.maps.graphs import DTYPES, hides_numbers, in_autocast, is_plain
+from rayhull.maps.graphs import DTYPES, in_autocast, is_away, is_plain, may_look
 from rayhull.maps.leak import block_of_each
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
-from rayhull.nn import per_sample
+from rayhull.nn import elsewhere, per_sample  # noqa: F401 (nearest points have their form from the first)
 from rayhull.nn.blocks import Finishes, Part, Parts, event_order
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.recognise import Choice, LayerOptions, Options, choose, warn
-from rayhull.nn.ways import Bounds, Nearest, value_of
+from rayhull.nn.ways import Bounds, Nearest, Seen, value_of
 from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.frame import base_of_each
-from rayhull.sets.polyhedron import need_set
+from rayhull.sets.polyhedron import MAX_GENERATORS, need_set
+from rayhull.sets.products import units_of
+from rayhull.sets.reading import event_last, last, refuse_axis
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -53,9 +55,14 @@ class MapInto(Constants, OfSet):
         varies: ranges of sides that come with the call, {"b_eq": (low, high), ...}: a base point for every value of
             them is worked out and proven here (:func:`rayhull.sets.base_rule.base_rule`).
         infeasible: for samples whose own set is empty: "raise", "least" (the point of least violation) or "nan".
+        axis: the axis of coefficients and points (and of sides that have as many axes) that they stand on, where it is
+            not the last: 1 for the channels of images.
+        units: (mean, std) of the data, a number or one for each coordinate: coefficients are then standardised, the
+            unconstrained point is mean + std c, and what is nearest to it is judged in these units, too (a distance
+            along coordinate i counts as 1 / std_i). Points and sides are in the data's own units.
         nonnegative: the function on the weights of rays: "softplus", "abs", "relu", "square" or your own.
         simplex: the map onto the simplex of vertices' weights: "softmax", "sparsemax", "entmax", "abs", "softplus".
-        max_generators: the budget of a conversion.
+        max_generators: the budget of a conversion, as for ``rayhull.convert``.
         device, dtype: where and in what precision the geometry is made.
 
     Attributes:
@@ -94,15 +101,17 @@ class MapInto(Constants, OfSet):
         dtype: torch.dtype | None = None,
         **options: Unpack[LayerOptions],
     ) -> None:
-        need_set(P)
+        need_set(P, cones=True)
         factory = Factory(device, dtype)
         super().__init__(factory)
         given = _checked(options)
-        self.polyhedron, self.varies, self._told = P, given["varies"], False
+        self.polyhedron, self.varies, self._told, self.axis = P, given["varies"], False, given["axis"]
+        refuse_axis(P, self.axis)
         scale = _scale_of(given["scale"], P)
         kept = {name: given[name] for name in ("method", "steps", "nonnegative", "simplex", "max_generators")}
         chosen = Options(**kept, scale=scale, varies=self.varies is not None, factory=factory)
-        self.parts = Parts(self._parts(P, chosen, given["base"]))
+        units = None if given["units"] is None else _units_of(P, given)
+        self.parts = Parts(self._parts(P, chosen, given["base"]) if units is None else [_in_units(P, *units, factory)])
         self.coefficients = sum(part.coefficients for part in self.parts)
         self.keeps_inside = all(part.way.keeps_inside for part in self.parts)
         places = [part.places.flat for part in self.parts]
@@ -113,10 +122,14 @@ class MapInto(Constants, OfSet):
         self.constant("units", _gathered("units", self.parts, places, np.ones(P.dim)))
         self.constant("base", _gathered("base", self.parts, places, np.zeros(P.dim)))
         ranges = None if all(part.way.is_nearest for part in self.parts) else self.varies
-        self.per_sample = per_sample.PerSample(P, ranges, given["infeasible"], scale, factory)
+        weights = None if units is None else units[1] ** -2
+        self.per_sample = per_sample.PerSample(P, ranges, given["infeasible"], scale, factory, weights)
         self.finishes = None
-        self.smooth, self.shrinking = given["smooth"], True
-        self.strict = given["strict"]
+        self.shrinking, self.strict = True, given["strict"]
+        for part in self.parts:
+            part.way.smooth = given["smooth"]
+        if is_away(self.device):
+            self.prepare()
 
     def _parts(self, P: Polyhedron, options: Options, base: Any) -> list[Part]:
         """A way for each kind of block; one for all, where all take the nearest point."""
@@ -144,7 +157,7 @@ class MapInto(Constants, OfSet):
     def strict(self, on: bool) -> None:
         if on == self.strict:
             return
-        finishes = Finishes(self.polyhedron, self.polyhedron.mirrored_groups, self.factory) if on else None
+        finishes = Finishes(self.polyhedron.mirrored_groups, self.factory) if on else None
         if finishes is not None:
             finishes.check(self.dtype)  # a refusal leaves everything as it was
         self.finishes = finishes
@@ -152,21 +165,13 @@ class MapInto(Constants, OfSet):
     @property
     def shrinking(self) -> bool:
         """The switch of the shrink step."""
-        return all(part.way.shrinking for part in self.parts)
+        return self._shrinking
 
     @shrinking.setter
     def shrinking(self, on: bool) -> None:
+        self._shrinking = on
         for part in self.parts:
             part.way.shrinking = on
-
-    @property
-    def smooth(self) -> bool:
-        return all(part.way.smooth for part in self.parts)
-
-    @smooth.setter
-    def smooth(self, on: bool) -> None:
-        for part in self.parts:
-            part.way.smooth = on
 
     # -- points ----------------------------------------------------------------------------------------------------
 
@@ -181,6 +186,8 @@ class MapInto(Constants, OfSet):
         A: Tensor | None = None,
         A_eq: Tensor | None = None,
         base: Tensor | None = None,
+        h: Tensor | None = None,
+        centre: Tensor | None = None,
         origin: Sequence[Tensor] = (),
         leak: float = 0.0,
     ) -> Tensor:
@@ -192,40 +199,46 @@ class MapInto(Constants, OfSet):
             leak: the share of the gradient that reaches the unconstrained point past the map
                 (:mod:`rayhull.maps.leak`), where the map has one.
 
-        Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper and base (\\*, event shape), A (\\*, m, d),
-            A_eq (\\*, m_eq, d)
+        Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
+            A_eq (\\*, m_eq, d), h (\\*, cones)
         """
-        if c.shape[-1] != self.coefficients:
-            raise ValueError(f"expected {self.coefficients} coefficients on the last axis, got shape {tuple(c.shape)}.")
         sides = NONE
-        if not (b is b_eq is lower is upper is A is A_eq is base is None):
-            sides = Sides(b, b_eq, lower, upper, A, A_eq, base).checked(self.polyhedron)
+        if not (b is b_eq is lower is upper is A is A_eq is base is h is centre is None):
+            sides = Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)
+        if self.axis != -1:
+            c, moved = event_last(self.polyhedron, c, self.axis, **sides._asdict())
+            sides = NONE if sides is NONE else Sides(**moved)
+        if c.shape[-1] != self.coefficients:
+            where = "the last axis" if self.axis == -1 else f"axis {self.axis}, moved to the end"
+            raise ValueError(f"expected {self.coefficients} coefficients on {where}, got shape {tuple(c.shape)}.")
+        sides = sides if sides is NONE else sides.checked(self.polyhedron)
         if in_autocast(c):
             with torch.autocast(c.device.type, enabled=False):  # halves are too coarse for geometry
                 x = self._points(c, sides, origin, leak)
         else:
             x = self._points(c, sides, origin, leak)
         shape = self.polyhedron.shape
-        return x if len(shape) == 1 else x.reshape(*x.shape[:-1], *shape)
+        x = x if len(shape) == 1 else x.reshape(*x.shape[:-1], *shape)
+        return x if self.axis == -1 else x.movedim(-1, self.axis)
 
     def _points(self, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float) -> Tensor:
         """Points in the dtype of c, flat."""
-        dtype, finishes = c.dtype, self._modules.get("finishes")
+        dtype, finishes = c.dtype, cast("Finishes | None", self._modules.get("finishes"))
         if finishes is not None:
-            finishes.check(dtype)  # type: ignore[operator]
+            finishes.check(dtype)
             c = _cut(c, origin)
         c = c if dtype in DTYPES else c.float()
         leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
         if self.varies is not None and not self._told:
             self._tell_forgotten(sides)
-        if sides is not NONE and sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and not hides_numbers(c):
+        if sides is not NONE and sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and may_look(c):
             sides = self.per_sample.without_stated(sides)
         if sides is not NONE and sides.given:
             return per_sample.points(self, c, sides, leak, dtype)
         x = self.blocks(c, leak=leak)
         if finishes is None or not self.shrinking:
             return x if x.dtype == dtype else x.to(dtype)
-        return value_of(finishes(x, dtype), x)
+        return value_of(finishes.forward(x, dtype), x)
 
     def _tell_forgotten(self, sides: Sides) -> None:
         """Say once that nothing of what was said to vary came with the call."""
@@ -240,11 +253,11 @@ class MapInto(Constants, OfSet):
 
     def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         """Points of all blocks, flat, inside up to rounding. Shape: (\\*, coefficients) → (\\*, d)"""
-        parts: Any = self._modules["parts"]
-        if len(parts) == 1:
-            x = parts[0](c, sides, leak)
-        else:
-            x = torch.cat([part(own, sides, leak) for part, own in parts.split(c)], -1)
+        return self._in_order([part.forward(own, sides, leak) for part, own in self.parts.split(c)])
+
+    def _in_order(self, points: Sequence[Tensor]) -> Tensor:
+        """The parts' points as flat coordinates."""
+        x = points[0] if len(points) == 1 else torch.cat(list(points), -1)
         return x if self.in_order else x.index_select(-1, self.order)
 
     def follows(self, sides: Sides, base: Tensor | None) -> bool:
@@ -253,8 +266,14 @@ class MapInto(Constants, OfSet):
             return False
         if self.per_sample.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in self.parts):
             return False  # it refuses empty sets
-        names, moved = set(sides.given) - {"base"}, {"b_eq"} if base is not None else set()
-        return all(names <= part.way.follows | (moved if part.way.has_base else set()) for part in self.parts)
+        return self.takes(sides.given, moved=base is not None)
+
+    def takes(self, sides: Iterable[str], *, moved: bool = True) -> bool:
+        """Whether the blocks' own ways take these sides, with a base point that meets the equalities or without."""
+        names, own = set(sides) - {"base"}, {"b_eq"} if moved else set()
+        return all(
+            part.concerns(names) <= part.way.follows | (own if part.way.has_base else set()) for part in self.parts
+        )
 
     # -- unconstrained points ----------------------------------------------------------------------------------------
 
@@ -270,14 +289,14 @@ class MapInto(Constants, OfSet):
             >>> into.unconstrained(c).round(decimals=4), into(c).round(decimals=4)
             (tensor([3., 1.]), tensor([2., 2.]))
         """
-        x = self.flat_unconstrained(c).to(c.dtype)
-        return x.reshape(*x.shape[:-1], *self.polyhedron.shape)
+        x = self.flat_unconstrained(last(c, self.axis)).to(c.dtype)
+        x = x.reshape(*x.shape[:-1], *self.polyhedron.shape)
+        return x if self.axis == -1 else x.movedim(-1, self.axis)
 
     def flat_unconstrained(self, c: Tensor) -> Tensor:
         """The same, flat. Shape: (\\*, coefficients) → (\\*, d)"""
         self._need_identity()
-        x = torch.cat([part.unconstrained(own) for part, own in self.parts.split(c)], -1)
-        return x if self.in_order else x.index_select(-1, self.order)
+        return self._in_order([part.unconstrained(own) for part, own in self.parts.split(c)])
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Coefficients that give x, for an x in the set and a way that keeps points of the set where they are.
@@ -285,20 +304,41 @@ class MapInto(Constants, OfSet):
         Shape: (\\*, event shape) → (\\*, coefficients)
         """
         self._need_identity()
-        flat = x.flatten(x.ndim - len(self.polyhedron.shape))
+        flat = last(x, self.axis).flatten(x.ndim - len(self.polyhedron.shape))
         own = [flat.index_select(-1, part.places.index_) for part in self.parts]
-        return torch.cat([part.coefficients_of(v) for part, v in zip(self.parts, own, strict=True)], -1).to(x.dtype)
+        c = torch.cat([part.coefficients_of(v) for part, v in zip(self.parts, own, strict=True)], -1).to(x.dtype)
+        return c if self.axis == -1 else c.movedim(-1, self.axis)
 
     def _need_identity(self) -> None:
         if not self.keeps_inside:
             raise ValueError(f"only ways that keep points of the set have an unconstrained point: {self.describe()}")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        if (
-            self.finishes is not None
-        ):  # a cast to a dtype that cannot resolve the set is refused before anything changes
+        if self.finishes is not None:  # a dtype that cannot resolve the set is refused before anything changes
             self.finishes.check(fn(torch.zeros((), dtype=self.dtype, device=self.device)).dtype)
-        return super()._apply(fn, recurse)
+        super()._apply(fn, recurse)
+        if is_away(self.device):
+            self.prepare()
+        return self
+
+    def prepare(self) -> None:
+        """Make what other devices and exported graphs take in place of solvers; ``describe()`` then says what.
+
+        ``.to(device)`` and :func:`rayhull.nn.export.to_onnx` call it; call it yourself before ``torch.export``.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> into = rh.MapInto(rh.convex(7))
+            >>> into.prepare()
+            >>> print(into.describe())                                                # doctest: +ELLIPSIS
+            Polyhedron(...): 7 coefficients
+              one block of 7: the nearest point by its structure: a curve, along its band
+              off the CPU and in exported graphs: ... steps and a shrink, which leave ...% of the way to the ...
+        """
+        for part in self.parts:
+            part.way.prepare()
+        if self.varies is not None:
+            self.per_sample.find_rule(self.varies)
 
     # -- words -----------------------------------------------------------------------------------------------------
 
@@ -318,6 +358,8 @@ class MapInto(Constants, OfSet):
         """Which way each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.parts]
+        away = dict.fromkeys(part.way.elsewhere for part in self.parts if part.way.elsewhere and part.way.is_nearest)
+        lines += [f"  off the CPU and in exported graphs: {said}" for said in away]
         if self.varies is not None:
             rule = self.per_sample.rule
             how = "nearest points of their own sets" if rule is None else "base points by an affine rule"
@@ -327,6 +369,11 @@ class MapInto(Constants, OfSet):
         elif self.strict:
             lines.append("  strict: every inequality and bound holds in rational arithmetic")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from rayhull.sets.plotting import as_html
+
+        return as_html(self.describe(), self.polyhedron, self.plot)
 
     def extra_repr(self) -> str:
         ways = ", ".join(dict.fromkeys(type(part.way).__name__.lower() for part in self.parts))
@@ -347,6 +394,27 @@ def _together(P: Polyhedron, kinds: Sequence[BlockGroup], choices: Sequence[Choi
     return Part(P, _whole(P), way(P, base, units, factory), "; ".join(each), factory)
 
 
+def _in_units(P: Polyhedron, mean: Array, std: Array, factory: Factory) -> Part:
+    """The nearest point to mean + std c in units of std, for all kinds at once."""
+    if len(P.inequalities) or len(P.equality_rows):
+        way: Seen = Nearest(P, mean, std, factory, std**-2)
+    else:
+        way = Bounds(P, mean, std, factory)
+    return Part(P, _whole(P), way, "the nearest point in the given units", factory)
+
+
+def _units_of(P: Polyhedron, given: dict[str, Any]) -> tuple[Array, Array]:
+    """Mean and std as floats (d,); what they do not go with is refused."""
+    if given["method"] not in ("auto", "nearest") or given["steps"] is not None or given["base"] is not None:
+        raise ValueError(
+            "units= go with the nearest point, without steps= and base=: for other ways build the layer on "
+            "P.in_units(mean, std) and take mean + std * z of what comes out."
+        )
+    mean, std = (value.detach().cpu() if isinstance(value, Tensor) else value for value in given["units"])
+    centre, unit = units_of(P.shape, mean, std)
+    return centre.astype(float), unit.astype(float)
+
+
 def _whole(P: Polyhedron) -> BlockGroup:
     from rayhull.sets.products import BlockGroup
 
@@ -365,7 +433,7 @@ def _gathered(name: str, parts: Parts, places: Sequence[Array], values: Array) -
 
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Coefficients that are finite, and so small that no product overflows; NaN where they come from what is not."""
-    if is_plain(c) and c.numel() and float(c.detach().abs().amax()) <= LARGEST:
+    if is_plain(c) and float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST:
         return c
     return finite(overflow_cut(c, origin) if origin else c)
 
@@ -380,9 +448,11 @@ def _checked(options: LayerOptions) -> dict[str, Any]:
         "smooth": False,
         "varies": None,
         "infeasible": "raise",
+        "axis": -1,
+        "units": None,
         "nonnegative": "softplus",
         "simplex": "softmax",
-        "max_generators": 100_000,
+        "max_generators": MAX_GENERATORS,
     }
     unknown = [name for name in options if name not in defaults]
     if unknown:
@@ -406,7 +476,7 @@ def _scale_of(scale: Any, P: Polyhedron) -> float:
     if data.ndim <= len(P.shape) or data.shape[data.ndim - len(P.shape) :] != P.shape:
         raise ValueError(
             f"scale must be a number, or data of shape (n, {', '.join(map(str, P.shape))}), got shape {data.shape}. "
-            "For coordinates of very different units, state the rules on mean + std * z and let the layer predict z."
+            "For coordinates of very different units give units=(mean, std) of the data."
         )
     from rayhull.sets.interior import scale_from
 

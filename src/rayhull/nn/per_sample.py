@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +21,22 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable, which woul
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows, times
-from rayhull.maps.graphs import hides_numbers
-from rayhull.maps.leak import damped, leaking
+from rayhull.maps.graphs import hides_numbers, is_away, may_look
+from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
+from rayhull.maps.steps import Plane
+from rayhull.nn.blocks import all_certified
+from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.ways import value_of
+from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import Sides
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
+from rayhull.sets.cones import with_cones
+from rayhull.sets.frame import is_large
 from rayhull.sets.rows import Array
+from rayhull.sets.systems import independent_sparse_rows
 
 if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
@@ -38,6 +46,7 @@ Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
 INFEASIBLE = ("raise", "least", "nan")
 CERTIFIED = 1e-9  # more than the projection's own tolerance
 ENTRIES = 100_000  # of A, which graphs need as a constant
+MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 TINY = torch.finfo(torch.float32).tiny
 HIDDEN = (
@@ -55,6 +64,7 @@ class PerSample(Constants):
         P: the set as it was stated.
         varies: ranges of sides, for which a base rule is worked out and proven here.
         infeasible: for samples whose own set is empty: "raise"; "least", the point of least violation; or "nan".
+        weights: of the squared distances (d,), if any.
     """
 
     K: Tensor
@@ -66,18 +76,27 @@ class PerSample(Constants):
     b_eq: Tensor
     lower: Tensor
     upper: Tensor
+    centre: Tensor
 
-    def __init__(self, P: Polyhedron, varies: Ranges | None, infeasible: str, scale: float, factory: Factory) -> None:
+    def __init__(
+        self, P: Polyhedron, varies: Ranges | None, infeasible: str, scale: float, factory: Factory,
+        weights: Array | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(factory)
         if infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.polyhedron, self.infeasible = P, infeasible
-        self.rule = None if varies is None else _rule_or_none(P, varies, scale)
-        self.nearest = NearestPoint(P, infeasible="raise" if infeasible == "raise" else "least")
-        if self.rule is not None:
-            self.constant("K", self.rule.matrix)
-            self.constant("k", self.rule.offset)
-        if P.dim * len(P.equalities) <= ENTRIES and len(P.equalities) == len(P.equality_rows):
+        self.rule: BaseRule | None = None
+        self.sought, self.scale = False, scale
+        self.nearest = NearestPoint(P, weights=weights, infeasible="raise" if infeasible == "raise" else "least")
+        self.conic: ConicPull | None = None
+        if (S := with_cones(P)) is not None:
+            self.constant("centre", S.stated_centre)
+            self.conic = None if S.centre.implicit.any() else ConicPull(S, factory)
+        if varies is not None:
+            self.find_rule(varies)
+        self._large = is_large(P) and len(P.equalities) == len(P.equality_rows)
+        if not self._large and P.dim * len(P.equalities) <= ENTRIES and len(P.equalities) == len(P.equality_rows):
             self.constant("onto", np.linalg.pinv(P.equalities.matrix.toarray()))
         sums = _sums(P)
         self.has_sums = bool((sums < len(P.equalities)).any())
@@ -89,6 +108,16 @@ class PerSample(Constants):
         self.constant("lower", P.lower_bounds, wide=True)
         self.constant("upper", P.upper_bounds, wide=True)
 
+    def find_rule(self, varies: Ranges) -> None:
+        """Take base points by an affine rule, where the ranges have one."""
+        if self.sought:
+            return
+        self.sought = True
+        self.rule = _rule_or_none(self.polyhedron, varies, self.scale)
+        if self.rule is not None:
+            self.constant("K", self.rule.matrix)
+            self.constant("k", self.rule.offset)
+
     def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
 
@@ -96,14 +125,31 @@ class PerSample(Constants):
         """
         if sides.base is not None or sides.has_rows:
             return sides.base
+        if sides.centre is not None:
+            stated = stated + (sides.centre - self.centre).to(stated.dtype)
         if self.rule is None:
-            if sides.b_eq is None or "onto" not in self.exact:
+            if sides.b_eq is None:
+                return None if sides.centre is None else stated
+            if not ("onto" in self.exact or self._large):
                 return None
-            return stated + (sides.b_eq - self.b_eq).to(stated.dtype) @ self.onto.mT
+            more = (sides.b_eq - self.b_eq).to(stated.dtype)
+            return stated + (more @ self.onto.mT if "onto" in self.exact else self._moved(more))
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
         lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
         return stacked @ self.K.mT + self.k
+
+    def _moved(self, more: Tensor) -> Tensor:
+        """The least movement onto equalities whose right-hand sides have become more. Shape: (\\*, m_eq) → (\\*, d)"""
+        kept, norms, plane = self._plane
+        return plane.moved(more[..., kept] / norms.to(more))
+
+    @cached_property
+    def _plane(self) -> tuple[Tensor, Tensor, Plane]:
+        """Independent equalities by their numbers, their lengths, and the plane of those rows at length 1."""
+        unit, _, norms = self.polyhedron.equalities.unit
+        kept = independent_sparse_rows(unit)
+        return torch.from_numpy(kept), torch.from_numpy(norms[kept]), Plane(unit[kept])
 
     def without_stated(self, sides: Sides) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then."""
@@ -131,6 +177,10 @@ class PerSample(Constants):
         whole = torch.cat([ratio, torch.ones_like(ratio[..., :1])], -1)  # the last one, for coordinates in no sum
         return x * whole.to(x.dtype)[..., self.sum_of]
 
+    def is_unseen(self, certified: Tensor) -> bool:
+        """Whether samples without a certificate come out as NaN: in graphs, and where a rule spares a device a wait."""
+        return hides_numbers(certified) or (self.rule is not None and is_away(certified.device))
+
     # -- the nearest point of the sample's set -----------------------------------------------------------------------
 
     def points(self, u: Tensor, sides: Sides) -> Tensor:
@@ -144,8 +194,13 @@ class PerSample(Constants):
         known = flat.isfinite().all(-1)
         flat = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat))
         given = own.without_base(shape)
-        nearest = _outside_graphs if outside else _inside_graphs
-        near: Tensor = nearest(self.nearest, flat.reshape(-1, *shape), given)
+        nearest: Any = _outside_graphs if outside else _inside_graphs
+        formula = formula_of(self.nearest.projector, own.given) if is_away(u.device) and not sides.has_rows else None
+        near: Tensor = (
+            nearest(self.nearest, flat.reshape(-1, *shape), given)
+            if formula is None
+            else formula(flat.reshape(-1, *shape), given)  # NaN where a set is empty
+        )
         if self.infeasible == "nan" and not hides_numbers(u):
             missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
             known = known & ~missed
@@ -161,6 +216,7 @@ class PerSample(Constants):
         """Whether one or two rows of the sample are all there is."""
         P = self.polyhedron
         alone = not len(P.equality_rows) and len(P.rows) == len(P.layout.inequalities)
+        alone = alone and self.nearest.projector.weights is None
         return alone and set(sides.given) <= {"A", "b"} and sides.A is not None and sides.A.shape[-2] <= 2
 
     def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
@@ -182,6 +238,10 @@ class PerSample(Constants):
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
         flat, batch, _ = self._spread(x.detach(), sides)
+        if self.conic is not None:
+            return self._refused_conic(
+                self.conic.per_sample(flat, base, sides.spread(batch, torch.float64), x.dtype), x
+            )
         own = sides.spread(batch, torch.float64)  # as they came: what is proven is proven of those numbers
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
@@ -195,7 +255,7 @@ class PerSample(Constants):
         else:
             out = self._within(self._tightened(flat, own, rows, 8 * as_single(_rounding(x.dtype, flat))), own)
             held = proven(out, rows, rhs)
-            unproven = not hides_numbers(x) and not bool(held.all())
+            unproven = may_look(x) and not bool(held.all())
             if x.dtype == torch.float64 and unproven:  # nearest points are certified to less than an ulp
                 again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
                 out = torch.where(held.unsqueeze(-1), out, again)
@@ -206,6 +266,12 @@ class PerSample(Constants):
         """A (m, d) in float64."""
         if "A" in self.exact:
             return self.A
+        size = 8 * self.polyhedron.dim * len(self.polyhedron.inequalities)
+        if size > MOST_BYTES:
+            raise RayhullError(
+                f"strict=True with sides of the sample needs the rows as a dense matrix of {size / 1e9:.1f} GB: use "
+                "strict=False for such calls, whose points are inside up to rounding."
+            )
         return torch.as_tensor(self.polyhedron.inequalities.matrix.toarray(), device=self.device)
 
     def _own(self, name: str, sides: Sides) -> Tensor:
@@ -232,15 +298,19 @@ class PerSample(Constants):
         wide = torch.where(known, x.double(), 0.0)
         largest = wide.abs().amax(-1, keepdim=True)
         b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
+        share_of = torch.where(high > low, share, 0.0)  # a coordinate with one value keeps it
         tight: dict[str, Tensor | None] = {"base": None}
         if rows.shape[-2]:
             tight["b"] = b - share * (rows.abs().sum(-1) * largest + b.abs())
         if sides.upper is not None or P.layout.upper.size:
-            tight["upper"] = high - share * (largest + high.nan_to_num(posinf=0.0).abs())
+            tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
         if sides.lower is not None or P.layout.lower.size:
-            tight["lower"] = low + share * (largest + low.nan_to_num(neginf=0.0).abs())
+            tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
         own = sides._replace(**tight)
-        if hides_numbers(x):
+        formula = None if own.has_rows or may_look(x) else formula_of(self.nearest.projector, own.given)
+        if formula is not None:
+            found = formula(wide.reshape(-1, *P.shape), own.without_base(P.shape)).flatten(1)
+        elif hides_numbers(x):
             found = self._in_closed_form(wide, own)
         else:
             found = self.nearest(wide.reshape(-1, *P.shape), **own.without_base(P.shape)).flatten(1)
@@ -257,8 +327,18 @@ class PerSample(Constants):
         high = self.upper if sides.upper is None else sides.upper
         return torch.minimum(torch.maximum(x, -_below(-low, x.dtype)), _below(high, x.dtype))
 
+    def _refused_conic(self, out: Tensor, x: Tensor) -> Tensor:
+        """Points that the strict finish found; NaN, where a base point is not inside, is refused."""
+        lost = out.isnan().any(-1) & x.reshape(out.shape).isfinite().all(-1)
+        if not hides_numbers(x) and bool(lost.any()):
+            raise RayhullError(
+                f"strict=True needs base points inside the sets of samples {_listed(lost.nonzero().squeeze(-1))}: give "
+                "them, base=, or strict=False."
+            )
+        return out.reshape(x.shape)
+
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
-        hidden = hides_numbers(held)
+        hidden = not may_look(held)
         if not hidden and bool(held.all()):
             return out
         lost = ~held & x.isfinite().all(-1)
@@ -294,8 +374,9 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        certified = _certified(into, moved, batch)
-        known = certified is None or hides_numbers(certified) or bool(certified.all())
+        certified = all_certified(into.parts, moved)
+        certified = None if certified is None else certified.expand(batch)
+        known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
         x = run(into, c.expand(*batch, -1), moved, certified, leak)
         base = (into.base if base is None and certified is not None else base) if known else None
@@ -310,25 +391,13 @@ def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not leak:
         return into.per_sample.points(u, sides)
     x = into.per_sample.points(damped(u, leak), sides)
-    return leaking(x, u, leak, into.units, into.block)
-
-
-def _certified(into: MapInto, sides: Sides, batch: tuple[int, ...]) -> Tensor | None:
-    """Which samples their base point certifies: slack in every row of every block; None where no block asks."""
-    found = None
-    for part in into.parts:
-        slack = part.way.slack(sides if part.sides is None else part.sides(sides))
-        if slack is not None:
-            each = slack.is_positive
-            each = each if part.sides is None or part.alone else each.all(-1)
-            found = each if found is None else found & each
-    return None if found is None else found.expand(batch)
+    return leaking(x, u, Leak(leak, into.units, into.block))
 
 
 def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
     """Points from known base points; NaN for samples that a graph finds to have none."""
     x = into.blocks(c, sides, leak)
-    if certified is None or not hides_numbers(certified):
+    if certified is None or not into.per_sample.is_unseen(certified):
         return x
     return torch.where(certified.unsqueeze(-1), x, torch.full_like(x, torch.nan))
 

@@ -2,15 +2,16 @@
 
 The nearest point, which learns best (docs/learning.md): by structure, or exactly where the block is small.
 Probabilities take softmax weights of their vertices. In a large block without structure as many steps towards the
-nearest point are taken as one trial asks for, and the nearest point itself where no number of them is near. Nothing is
-timed and no draw is new: the same set gives the same way everywhere.
+nearest point are taken as one trial asks for, and the nearest point itself where no number of them is near; of a block
+whose rows stay sparse, where many more steps end stands in for it. Nothing is timed and no draw is new: the same set
+gives the same way everywhere.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -20,11 +21,15 @@ from torch import Tensor
 
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
+from rayhull.nn.conic import ConicSteps, is_round, units_of
 from rayhull.nn.constants import Factory
 from rayhull.nn.ways import Bounds, Nearest, Rays, Steps, Vertices, Way, Whole
 from rayhull.projection import project
 from rayhull.projection.plan import structure
-from rayhull.sets.frame import Frame, at_apex, cone_at, inside, row_span, unit_rays, units_at
+from rayhull.sets.cones import ConvexSet, lengths, with_cones
+from rayhull.sets.conic_interior import conic_base_point
+from rayhull.sets.frame import Frame, at_apex, cone_at, inside, is_large, row_span, unit_rays, units_at
+from rayhull.sets.polyhedron import MAX_GENERATORS
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -36,12 +41,15 @@ USUAL_STEPS = 20  # of method="steps", where the user says nothing
 STEPS = (5, 10, 20, 40, 80)  # that are tried
 EXACT = 400  # coordinates up to which an exact active set costs no more than the steps that are near it
 NEAR = 0.005  # what steps may leave of the way to the nearest point, as a share of the block's own size
+NEARLY = 0.1  # what they may leave in a large block, whose nearest point takes long
 FAR = 0.2  # what they may leave without a warning
 INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
-POINTS, NUMBERS = (6, 24), 6000  # of a trial: the fewest and the most points, and how many numbers they hold
+POINTS, NUMBERS = (2, 24), 2400  # of a trial: the fewest and the most points, and how many numbers they hold
 SPREADS = (2.0, 8.0)  # of the points, in units: around the block, and so far out that corners are nearest
 STRETCHES, MANY = (1.0, 2.0), 300  # weights of the rows beside bounds, and coordinates up to which both are tried
-ENTRIES, COORDINATES = 1_000_000, 2000  # of a block's rows as a dense matrix, beyond which nothing is tried
+TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
+ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
+MOST = 160  # steps that stand in for the nearest point of a large block
 
 
 class LayerOptions(TypedDict, total=False):
@@ -55,6 +63,8 @@ class LayerOptions(TypedDict, total=False):
     smooth: bool
     varies: Mapping[str, tuple[Any, Any]] | None
     infeasible: str
+    axis: int
+    units: tuple[Any, Any] | None
     nonnegative: str | NonNegative
     simplex: str | Weights
     max_generators: int | None
@@ -69,7 +79,7 @@ class Options:
     scale: float = 1.0
     nonnegative: str | NonNegative = "softplus"
     simplex: str | Weights = "softmax"
-    max_generators: int | None = 100_000
+    max_generators: int | None = MAX_GENERATORS
     varies: bool = False  # whether sides are to come with the sample
     base: Array | None = None  # (n,), of the block
     factory: Factory = field(default_factory=Factory)
@@ -96,16 +106,24 @@ def steps(P: Polyhedron, options: Options) -> Choice:
     count = USUAL_STEPS if options.steps is None else options.steps
     frame = inside(P, options.base, options.scale)
     units = units_at(P, frame, options.scale)
-    way = Steps(P, frame, units, count, options.factory)
-    if not count or is_large(P):
+    if not count or is_filled(P):
+        way = Steps(P, frame, units, count, options.factory)
         return Choice(way, f"{count} steps and a shrink, as asked")
-    left = Trial.of(P, frame, units).left(count)
+    trial = Trial.of(P, frame, units)
+    left = _warn_of_far(trial, count)
+    why = f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to {trial.judge}"
+    return Choice(trial.taken(count, 0, options.factory), why)
+
+
+def _warn_of_far(trial: Trial, count: int) -> float:
+    """What so many steps leave, with a warning where that is much."""
+    left = trial.left(count)
     if left > FAR:
         warn(
-            f"{count} steps leave {left:.0%} of the way to the nearest point, so that this layer may learn badly: give "
+            f"{count} steps leave {left:.0%} of the way to {trial.judge}, so that this layer may learn badly: give "
             'more steps=, or method="nearest".'
         )
-    return Choice(way, f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to the nearest point")
+    return left
 
 
 def shrink(P: Polyhedron, options: Options, why: str = "bounds clamped, then a shrink, as asked") -> Choice:
@@ -163,6 +181,48 @@ def unit_start(rays: Array) -> Array:
     return rays * np.sqrt(rays.shape[1] / (mean**2 + spread))
 
 
+# -- sets with cones ---------------------------------------------------------------------------------------------------
+
+
+def conic(S: ConvexSet, options: Options) -> Choice:
+    """Closed forms where each cone stands alone, else as many steps as one trial asks for; or as asked."""
+    if options.method in ("vertices", "rays"):
+        raise RayhullError(
+            f"method={options.method!r} is for rows alone, and {S} has cones: use 'auto', 'steps' or 'shrink'."
+        )
+    base = conic_base_point(S, options.scale) if options.base is None else options.base
+    if any((lengths(s[:, 1:]) >= s[:, 0]).any() for s in (group.at(base[None])[0] for group in S.batches)):
+        raise ValueError("base must be strictly inside: every cone needs slack there. Leave it out, or give another.")
+    units = units_of(S, base, options.scale)
+    if options.method == "nearest":
+        return Choice(Nearest(S, base, units, options.factory), "the nearest point, as asked")  # type: ignore[arg-type]
+    if is_round(S) and options.method == "auto" and options.steps is None:
+        return Choice(ConicSteps(S, base, units, 0, options.factory), "the nearest point in closed form: round cones")
+    count, why = options.steps, "as asked"
+    rows = len(S.rows) + sum(group.offsets.size for group in S.batches)
+    if options.method == "shrink":
+        count = 0
+    elif count is None and S.dim * rows > ENTRIES:
+        count, why = 0, "too many rules for steps with a factor"
+    elif count is None and (options.method == "steps" or rows > TRIED):
+        count, why = USUAL_STEPS, "as asked" if options.method == "steps" else "too many rules for a trial"
+    elif count is None:
+        count, why = _tried(S, base, units)
+    return Choice(ConicSteps(S, base, units, count, options.factory), f"{count} steps and a shrink: {why}")
+
+
+def _tried(S: ConvexSet, base: Array, units: Array) -> tuple[int, str]:
+    way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
+    drawn = np.random.default_rng(0).standard_normal((int(np.clip(NUMBERS // S.dim, *POINTS)), S.dim)) * units
+    free = torch.as_tensor(np.concatenate([base + spread * drawn for spread in SPREADS]))
+    try:
+        near = project(S, free.reshape(-1, *S.shape)).reshape(free.shape)  # type: ignore[arg-type]
+    except RayhullError:  # not certified in a set that is thin, or large beside its units: layers need none
+        return USUAL_STEPS, "nearest points could not be certified for a trial"
+    count, _, left = Trial((way,), free, near, "the nearest point").best()
+    return count, left_of_the_way(left, "the nearest point")
+
+
 # -- auto ------------------------------------------------------------------------------------------------------------
 
 
@@ -178,13 +238,21 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return nearest(P, options, "the nearest point, by an exact active set: the block is small")
     frame = inside(P, options.base, options.scale)
     units = units_at(P, frame, options.scale)
-    if is_large(P):
+    if is_filled(P):
         return _untried(P, options)
-    count, stretch, why = Trial.of(P, frame, units).steps()
-    if count is None:
-        return nearest(P, options, f"the nearest point: {why}")
-    way = Steps(P, frame, units, count, options.factory, stretch=stretch)
-    return Choice(way, f"{count} steps and a shrink: {why}")
+    trial, near = Trial.of(P, frame, units), NEARLY if is_large(P) else NEAR
+    count, way, left = trial.best(near=near)
+    why = left_of_the_way(left, trial.judge)
+    if left[-1] > near:
+        if not is_large(P):
+            return nearest(P, options, f"the nearest point: steps are far from it, {why}")
+        _warn_of_far(trial, count)
+    return Choice(trial.taken(count, way, options.factory), f"{count} steps and a shrink: {why}")
+
+
+def left_of_the_way(left: Sequence[float], judge: str) -> str:
+    tried = ", ".join(f"{share:.1%} after {steps}" for share, steps in zip(left, STEPS, strict=False))
+    return f"what is left of the way to {judge} is {tried}"
 
 
 def probabilities(P: Polyhedron, options: Options) -> Choice | None:
@@ -203,9 +271,9 @@ def probabilities(P: Polyhedron, options: Options) -> Choice | None:
         return None
 
 
-def is_large(P: Polyhedron) -> bool:
-    """Whether a trial, or a dense factor, would take too long."""
-    return P.dim * len(P.inequalities) > ENTRIES or P.dim > COORDINATES
+def is_filled(P: Polyhedron) -> bool:
+    """Whether a factor, dense or sparse, would take too long."""
+    return is_large(P) and P.rows.matrix.nnz + P.equality_rows.matrix.nnz > ENTRIES
 
 
 def _untried(P: Polyhedron, options: Options) -> Choice:
@@ -232,19 +300,26 @@ def _level_of_caller() -> int:
 class Trial:
     """Points around a block and far out, and their nearest points; the draws are fixed."""
 
-    ways: tuple[Steps, ...]  # one for each stretch of the rows
+    ways: tuple[Steps | ConicSteps, ...]
     free: Tensor  # (k, n)
-    nearest: Tensor
+    nearest: Tensor  # of a large block, where nearest points would take long: where MOST steps end
+    judge: str
 
     @classmethod
-    def of(cls, P: Polyhedron, frame: Frame, units: Array) -> Trial:
-        count = int(np.clip(NUMBERS // P.dim, *POINTS))
+    def of(cls, P: Polyhedron, frame: Frame, units: Array, band: Array | None = None, *, kernel: bool = True) -> Trial:
+        """Rows of one or two stretches; and along their band, for which there is no kernel, where one is given."""
+        large = is_large(P)
+        count = 1 if large else int(np.clip(NUMBERS // P.dim, *POINTS))
         drawn = np.random.default_rng(0).standard_normal((count, P.dim)) * units
         free = torch.as_tensor(np.concatenate([frame.base + spread * drawn for spread in SPREADS]))
         stretches = STRETCHES if P.dim <= MANY and len(P.inequalities) else STRETCHES[:1]
+        options: list[dict[str, Any]] = [{"stretch": stretch, "kernel": kernel} for stretch in stretches]
+        options += [] if band is None else [{"band": band, "kernel": False}]
         wide = Factory(None, torch.float64)
-        ways = tuple(Steps(P, frame, units, max(STEPS), wide, stretch=stretch) for stretch in stretches)
-        return cls(ways, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape))
+        ways = tuple(Steps(P, frame, units, MOST, wide, **own) for own in options)
+        if large:
+            return cls(ways, free, ways[0](free), f"where {MOST} steps end")
+        return cls(ways, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape), "the nearest point")
 
     @torch.no_grad()
     def left(self, steps: int, way: int = 0) -> float:
@@ -258,17 +333,21 @@ class Trial:
         halves = zip(away.chunk(2), size.chunk(2), strict=True)
         return max(float((a.square().sum() / s.square().sum().clamp_min(1e-300)).sqrt()) for a, s in halves)
 
-    def steps(self) -> tuple[int | None, float, str]:
-        """The fewest steps that are near, the stretch of the rows, and what each number of steps left."""
-        tried: list[str] = []
-        for count in STEPS:
-            each = [self.left(count, way) for way in range(len(self.ways))]
-            best = int(np.argmin(each))
-            tried.append(f"{each[best]:.1%} after {count}")
-            if each[best] <= NEAR:
-                said = f"what is left of the way to the nearest point is {', '.join(tried)}"
-                return count, STRETCHES[best], said
-        return None, 1.0, f"steps leave {', '.join(tried)} of the way to it"
+    def best(self, counts: Sequence[int] = STEPS, near: float = NEAR) -> tuple[int, int, list[float]]:
+        """The fewest steps that are near, else the nearest of all; which way, and what each number of steps left."""
+        tried: list[list[float]] = []
+        for count in counts:
+            tried.append([self.left(count, way) for way in range(len(self.ways))])
+            if min(tried[-1]) <= near:
+                break
+        number = int(np.argmin([min(each) for each in tried]))
+        return counts[number], int(np.argmin(tried[number])), [min(each) for each in tried]
+
+    def taken(self, steps: int, way: int, factory: Factory) -> Any:
+        """A way that was tried, with its number of steps, where and in what precision it is wanted."""
+        found = self.ways[way].to(device=factory.device, dtype=factory.dtype or torch.get_default_dtype())
+        found.steps = steps
+        return found
 
 
 METHODS: dict[str, Callable[[Polyhedron, Options], Choice]] = {
@@ -285,6 +364,8 @@ def choose(P: Polyhedron, options: Options) -> Choice:
     """The way into one block."""
     if options.method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {options.method!r}.")
+    if (S := with_cones(P)) is not None:
+        return conic(S, options)
     if not len(P.rows) and not len(P.equality_rows):
         return Choice(Whole(P.dim, options.scale, options.factory), "no row holds here")
     return METHODS[options.method](P, options)

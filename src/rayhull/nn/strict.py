@@ -23,6 +23,7 @@ from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.graphs import is_plain
 from rayhull.maps.order import running_maximum
 from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff
+from rayhull.maps.steps import clamped
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.scaling import Gauge
 from rayhull.projection.plan import chain_path
@@ -30,6 +31,7 @@ from rayhull.sets.frame import equality_basis, interior_ray, refuse_thin, slack_
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
+    from rayhull.nn.blocks import Places
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
@@ -46,17 +48,15 @@ class Finish(Constants):
     """
 
     largest = 0.0  # max|base point|, where it does not follow the point
+    places: Places  # of its blocks
     numbers: Tensor
-    equal: Tensor
     hull: Tensor
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(factory)
         implicit = P.centre.implicit if len(P.rows) else np.zeros(0, bool)
-        equal = equality_basis(P, implicit)
-        self.has_equalities = equal.shape[1] > 0
+        self.keep_equalities(equality_basis(P, implicit), wide=True)
         if self.has_equalities:
-            self.constant("equal", equal, wide=True)
             self.constant("hull", P.centre.point, wide=True)
 
     def loss(self, dtype: torch.dtype) -> float:
@@ -73,6 +73,11 @@ class Finish(Constants):
                 f"around its interior point (less than {MOST_LOSS:.0%} is needed). Use a wider dtype, scale the set, "
                 "or state narrow directions as equalities."
             )
+
+    def at_places(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """The same for the blocks where they stand, as numbers of x. Shape: (\\*, d) → (\\*, d)"""
+        own: Tensor = self.forward(self.places.read(x), dtype)
+        return self.places.write(own.to(x.dtype), x)
 
     def clean(self, x: Tensor) -> Tensor:
         """x without what rounding left of it outside the equalities, seen from a point of the affine hull."""
@@ -127,14 +132,17 @@ class Intervals(Finish):
         kinds: blocks of one coordinate each.
     """
 
-    places: Tensor
+    columns: Tensor
 
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         Constants.__init__(self, factory)
         self.ends = [_turned(exact_interval(kind.polyhedron), sign) for kind in kinds for sign in kind.sign]
-        self.index("places", np.concatenate([kind.index.ravel() for kind in kinds]))
+        columns = np.concatenate([kind.index.ravel() for kind in kinds])
+        self.in_order = bool((columns == np.arange(len(columns))).all())
+        self.index("columns", columns)
         each = {dtype: self.numbers_of(dtype) for dtype in DTYPES}
         self.constant("numbers", np.array(list(each.values())), wide=True)
+        self._compiled = {dtype: torch.tensor(each[dtype], dtype=dtype).unbind() for dtype in DTYPES[:2]}
         self.empty_in = {dtype for dtype, (low, high) in each.items() if (np.array(low) > np.array(high)).any()}
 
     def numbers_of(self, dtype: torch.dtype) -> list[Any]:
@@ -150,16 +158,15 @@ class Intervals(Finish):
             stated = f"[{-math.inf if low is None else float(low)}, {math.inf if high is None else float(high)}]"
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in {stated}: use a wider dtype.")
 
-    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
-        if len(self.ends) == x.shape[-1] and self.in_order:
-            return torch.minimum(torch.maximum(x, low), high)
-        own = torch.minimum(torch.maximum(x.index_select(-1, self.places), low), high)
-        return x.index_copy(-1, self.places, own)
-
-    @property
-    def in_order(self) -> bool:
-        return bool((self._index["places"] == np.arange(len(self.ends))).all())
+    def at_places(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        if x.dtype == dtype and is_plain(x):
+            low, high = self._compiled[dtype]
+        else:
+            low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
+        if self.in_order and len(self.ends) == x.shape[-1]:
+            return clamped(x, low, high)
+        own = clamped(x.index_select(-1, self.columns), low, high)
+        return x.index_copy(-1, self.columns, own)
 
 
 Ends = tuple[Fraction | None, Fraction | None]
@@ -222,7 +229,7 @@ class Pull(Finish):
             self.share = self._rounding_share(P, loose, point, direction)
         self.keep_numbers()
         self._compiled: dict[torch.dtype, Any] = {}  # constants of the kernel
-        if P.dim * len(P.rows) <= LARGEST:
+        if P.dim * len(P.rows) <= LARGEST and isinstance(self.equal, Tensor):
             arrays = self._as_arrays(P)
             for dtype, numbers in zip(DTYPES[:2], self.exact["numbers"], strict=False):
                 self._compiled[dtype] = (*arrays, torch.from_numpy(numbers.copy()), self.moving, self.conic)
@@ -268,9 +275,14 @@ class Pull(Finish):
         slopes = [margin * self.loose_steepest, margin * self.tight_steepest]
         return [*slopes, constant, 1.0 - self.loss(dtype), tiny, min(self.reach, limit), limit]
 
-    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+    def at_places(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         if x.dtype == dtype and dtype in self._compiled and is_plain(x) and operators.available():
-            return operators.strict_pull(x.reshape(-1, x.shape[-1]), *self._compiled[dtype]).reshape(x.shape)
+            flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+            found = operators.strict_pull(flat, *self.places.compiled, *self._compiled[dtype])
+            return found if x.ndim == 2 else found.reshape(x.shape)
+        return super().at_places(x, dtype)
+
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         return self._pulled(self.clean(x.double()), dtype).to(dtype)
 
     def _pulled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -311,14 +323,16 @@ class Ordered(Finish):
 
     def __init__(self, P: Polyhedron, path: Array, factory: Factory) -> None:
         super().__init__(P, factory)
+        self.in_order = bool((path == np.arange(len(path))).all())
         self.index("path", path)
         self.index("back", np.argsort(path))
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         limit = limit_of(dtype)
-        along = x.clamp(-limit, limit).to(dtype).index_select(-1, self.path)
+        along = x.clamp(-limit, limit).to(dtype)
+        along = along if self.in_order else along.index_select(-1, self.path)
         if is_plain(along) and bool((along[..., 1:] >= along[..., :-1]).all()):  # as kernels leave it; NaN is not
-            return along.index_select(-1, self.back)
+            return along if self.in_order else along.index_select(-1, self.back)
         known = (along - along == 0).all(-1, keepdim=True)
         found = torch.where(known, running_maximum(along), torch.full_like(along, torch.nan))
         return found.index_select(-1, self.back)
@@ -339,9 +353,16 @@ def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
 
 
 def finish_of(P: Polyhedron, factory: Factory) -> Finish:
-    """The finish of a block; a set whose interior is empty for another reason than equalities is refused."""
+    """The finish of a block of rows."""
     if not len(P.rows):
         return Reach(P, factory)
+    refuse_hidden_equalities(P)
+    path = chain_path(P)
+    return Pull(P, factory) if path is None else Ordered(P, path, factory)
+
+
+def refuse_hidden_equalities(P: Polyhedron) -> None:
+    """A set whose interior is empty for another reason than equalities has no finish."""
     hidden = np.flatnonzero(P.centre.implicit)
     if len(hidden):
         names = ", ".join(P.rows.names[i] for i in hidden[:4])
@@ -349,5 +370,3 @@ def finish_of(P: Polyhedron, factory: Factory) -> Finish:
             f"strict=True: {len(hidden)} inequalities hold with equality on the whole set ({names}), which floats "
             "cannot do exactly. State them as equalities (A_eq), which hold up to a stated number of ulps."
         )
-    path = chain_path(P)
-    return Pull(P, factory) if path is None else Ordered(P, path, factory)

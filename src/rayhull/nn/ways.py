@@ -7,38 +7,49 @@ coefficients of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from rayhull.maps.coefficients import NonNegative, Weights, without
-from rayhull.maps.graphs import is_plain
-from rayhull.maps.leak import damped, leaking, leaking_alone
+from rayhull.maps.graphs import is_away, is_plain
+from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
-from rayhull.maps.steps import ROOT, Factor, clamped, splitting
+from rayhull.maps.steps import ROOT, SWEEP, Factor, Plane, SparseFactor, clamped, splitting, sums_of_neighbours
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge, Slack
+from rayhull.nn.scaling import Gauge, Product, Slack
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
-from rayhull.projection.solve import Leak
-from rayhull.sets.frame import DEPENDENT, Frame, near_one
-from rayhull.sets.rows import Array
+from rayhull.sets.frame import DEPENDENT, Frame
+from rayhull.sets.rows import Array, unit_rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
+SQUARE = 1000  # rows up to which a device takes one product a step, though two thinner ones would be less work
+TOGETHER = 256  # rows that are moved onto a plane at once
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
 
 def value_of(y: Tensor, x: Tensor) -> Tensor:
     """y, with the gradient of x: for a y that is x but for rounding."""
     return y.detach() + (x - x.detach()).to(y.dtype) if x.requires_grad else y
+
+
+def closed(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """x within its bounds, which rounding may have left by an ulp; its derivative is that of x."""
+    if not is_plain(x):
+        return value_of(clamped(x.detach(), lower, upper), x)
+    x.detach().clamp_(lower, upper)  # x is new, and nothing has kept it for a backward pass
+    return x
 
 
 class Way(Constants):
@@ -74,19 +85,26 @@ class Way(Constants):
         """The slack at the base point for the sides of each sample, where a shrink needs one."""
         return None
 
-    def fits_graphs(self, sides: Sequence[str]) -> bool:
+    def certified(self, sides: Sides) -> Tensor | None:
+        """Which samples (blocks) their base point certifies; None where that is not asked for. Shape: (\\*)"""
+        slack = self.slack(sides)
+        return None if slack is None else slack.is_positive
+
+    def prepare(self) -> None:
+        """Make what is to run in graphs and on other devices, where the way takes a solver on the CPU."""
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
         """Whether tensor operations are all that it takes, for these sides of the sample."""
         return True
 
-    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
-        """The same, past which a share of the gradient leaks to u, where ``keeps_inside``."""
-        if sides is NONE:
-            return leaking_alone(self(u), u, share, self.unit_of_leak, block)
-        return leaking(self(damped(u, share), sides), u, share, self.unit_of_leak, block)
-
     @property
-    def unit_of_leak(self) -> Tensor | float:
-        return 1.0
+    def elsewhere(self) -> str:
+        """What runs there, in words; nothing where it is the same."""
+        return ""
+
+    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
+        """The same, past which a share of the gradient leaks to u, where ``keeps_inside``; nothing is moved here."""
+        return u
 
 
 class Whole(Way):
@@ -128,38 +146,98 @@ class Seen(Way):
     def coefficients_of(self, x: Tensor) -> Tensor:
         return (x - self.base) / self.units
 
-    @property
-    def unit_of_leak(self) -> Tensor | float:
-        return self.units
+    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
+        leak = Leak(share, self.units, block)
+        if sides is NONE:
+            return leaking(self.forward(u), u, leak, kept=1 - share)
+        return leaking(self.forward(damped(u, share), sides), u, leak)
 
 
 class Nearest(Seen):
     """The nearest point of the set to x0 + s c. NaN stays NaN.
 
+    Kernels and solvers find it on the CPU. Other devices and exported graphs take tensor operations alone: a formula,
+    or steps and a shrink that a trial found to be near it (:mod:`rayhull.nn.elsewhere`).
+
     Args:
         P: the block, or the whole set.
         base, units: x0 and s, flat.
+        weights: of the squared distances (n,), if any.
     """
 
     is_nearest = True
     follows = frozenset({"b", "b_eq", "lower", "upper"})
 
-    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
+    def __init__(
+        self, P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None
+    ) -> None:
         super().__init__(base, units, factory)
-        self.nearest, self.event = NearestPoint(P), P.shape
+        self.nearest, self.event = NearestPoint(P, weights=weights), P.shape
+        self.projector = self.nearest.projector
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
+        self._forms: list[
+            Way
+        ] = []  # of tensor operations; no module of this one, so that checkpoints know nothing of it
+        if is_away(self.device):
+            self.prepare()
+
+    @staticmethod
+    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory) -> Way:
+        """The form in tensor operations; :mod:`rayhull.nn.elsewhere`, which knows blocks and trials, puts it here."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        projector = self.nearest.projector
+        formula_of(projector, device=self.device)  # makes its constants
+        if not self._forms and formula_of(projector, self.follows) is None:
+            self._forms = [self.form_of(projector.polyhedron, self.exact["base"], self.exact["units"], self.factory)]
+
+    @property
+    def elsewhere(self) -> str:
+        formula = formula_of(self.nearest.projector)
+        return self._forms[0].elsewhere if self._forms and formula is None else ""
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
+        form = self._forms[0] if self._forms else None
+        return formula_of(self.nearest.projector, sides) is not None or (form is not None and form.fits_graphs(sides))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        for form in self._forms:
+            form._apply(fn)
+        if is_away(self.device):
+            self.prepare()
+        return self
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         if sides is NONE and (found := self._direct(u)) is not None:
             return found
+        form = self._form(u, sides)
+        if form is not None:
+            return form(u.nan_to_num(0.0, 0.0, 0.0), sides) + (u.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
         given = {} if sides is NONE else sides.without_base(self.event)
         known = (u - u == 0).all(-1, keepdim=True)
         x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
         return torch.where(known, z, torch.full_like(z, torch.nan))
 
-    def fits_graphs(self, sides: Sequence[str]) -> bool:
-        return formula_of(self.nearest.projector, sides) is not None
+    def certified(self, sides: Sides) -> Tensor | None:
+        form = self._form(next(side for side in sides if side is not None), sides)
+        return form.certified(sides) if isinstance(form, Way) else None
+
+    def _form(self, u: Tensor, sides: Sides) -> Callable[[Tensor, Sides], Tensor] | None:
+        """What finds the points where no solver can: a formula, else steps; None for the solver."""
+        if not (is_away(u.device) or torch.compiler.is_exporting()):
+            return None
+        formula = formula_of(self.nearest.projector, sides.given)
+        if formula is None:
+            return self._forms[0] if self._forms and self._forms[0].fits_graphs(sides.given) else None
+
+        def run(x: Tensor, sides: Sides) -> Tensor:
+            given = {} if sides is NONE else sides.without_base(self.event)
+            return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape)
+
+        return run
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         found = None if sides is not NONE else self._direct(u, Leak(share, self.units, block))
@@ -169,8 +247,9 @@ class Nearest(Seen):
         """The kernels' points; None in graphs, and where something is left open (points far away, not finite)."""
         if not is_plain(u) or not u.numel():
             return None
-        found = self.nearest.projector.direct(u.reshape(-1, u.shape[-1]), leak)
-        return None if found is None else found.reshape(u.shape)
+        flat = u.ndim == 2
+        found = self.projector.direct(u if flat else u.reshape(-1, u.shape[-1]), leak)
+        return found if flat or found is None else found.reshape(u.shape)
 
     def _in_reach(self, x: Tensor) -> Tensor:
         """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
@@ -196,6 +275,10 @@ class Bounds(Seen):
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         return clamped(u, self.lower, self.upper)
 
+    def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
+        at = u if forward_ad._current_level >= 0 else u.detach()
+        return leaking(self.forward(at), u, Leak(share, self.units, block), kept=None)
+
 
 class Steps(Seen):
     """Steps towards the nearest point (:mod:`rayhull.maps.steps`), then the shrink; none: bounds are clamped first.
@@ -206,10 +289,12 @@ class Steps(Seen):
         units: s (n,).
         steps: how many.
         stretch: the weight of rows beside bounds in the steps.
+        band: numbers of rows along a band from which all others follow: sums of neighbours are then taken, too, with a
+            sweep of penalties, and what is left of them is met by their inverse.
+        kernel: whether the compiled kernel is to take the steps on the CPU.
     """
 
-    has_base = True
-    equal: Tensor
+    has_base, left = True, 0.0  # what a trial found to be left of the way to the nearest point
     lower: Tensor
     upper: Tensor
     lower_seen: Tensor
@@ -218,52 +303,104 @@ class Steps(Seen):
     high: Tensor
     numbers: Tensor
     norms: Tensor
-    as_stated: Tensor
     rhs: Tensor
+    mix: Tensor
+    back: Tensor
+    rows_: Tensor
+    as_stated: Tensor
+    wide: Factor | None = None
 
     def __init__(
-        self, P: Polyhedron, frame: Frame, units: Array, steps: int, factory: Factory, *, stretch: float = 1.0
+        self,
+        P: Polyhedron,
+        frame: Frame,
+        units: Array,
+        steps: int,
+        factory: Factory,
+        *,
+        stretch: float = 1.0,
+        band: Array | None = None,
+        kernel: bool = True,
     ) -> None:
         super().__init__(frame.base, units, factory)
-        self.has_equalities = frame.equal.shape[1] > 0
+        self.keep_equalities(frame.equal)
+        self.sparse = isinstance(self.equal, Plane)
         self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
-        if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
+        self.all_loose = len(frame.loose) == len(P.rows)
+        if self.all_loose:  # rows that hold with equality everywhere have no slack to follow
             self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
-        self.constant("equal", frame.equal)
         for name, bound in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
             self.constant(name, bound)
             self.constant(f"{name}_seen", bound - frame.base)
-        self.steps = steps if self.shrinks else 0
+        self.steps, self.banded, self.kernel = steps if self.shrinks else 0, band is not None, kernel
+        self.seen: Product | None = None  # no default of the class, which would hide the module
         if steps:
-            self._take_rows(P, frame, stretch)
+            self._take_rows(P, frame, stretch, band)
 
-    def _take_rows(self, P: Polyhedron, frame: Frame, stretch: float) -> None:
+    def _take_rows(self, P: Polyhedron, frame: Frame, stretch: float, band: Array | None) -> None:
         """Rows of one length along the equalities, and their limits seen from the base point."""
-        numbers = frame.loose[P.layout.is_stated(frame.loose)]
-        null = scipy.linalg.null_space(frame.equal.T) if self.has_equalities else None
-        rows = P.rows.matrix[numbers].toarray()
-        scale = near_one(rows)[:, None] if len(rows) else np.ones((0, 1))  # squares must not overflow or vanish
-        along = rows * scale if null is None else (rows * scale) @ null @ null.T
-        moved = np.linalg.norm(along, axis=1) > DEPENDENT  # rows that nothing moves along the equalities have no part
-        numbers, rows, scale, along = (part[moved] for part in (numbers, rows, scale, along))
-        lengths = np.linalg.norm(along, axis=1) / stretch
-        found = factor_of(along / lengths[:, None], null, bounded=self.bounded)
-        self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found))
-        for name, part in found._asdict().items():
-            self.constant(f"{name}_", part)
-        norms = lengths / scale[:, 0] / ROOT
-        self.index("numbers", numbers)
+        numbers = frame.loose[P.layout.is_stated(frame.loose)] if band is None else band
+        rows, rhs, norms = unit_rows(P.rows.matrix[numbers], P.rows.rhs[numbers])
+        if band is not None:
+            mix = sums_of_neighbours(len(band))
+            self.constant("mix", mix / norms)
+            rows, rhs, norms = unit_rows(sp.csr_array(mix @ rows), mix @ rhs)
+        null = scipy.linalg.null_space(frame.equal.T) if self.has_equalities and not self.sparse else None
+        lengths = self._lengths(rows, null) / stretch
+        moved = np.flatnonzero(lengths > (DEPENDENT if band is None else 0))  # rows that nothing moves have no part
+        rows = sp.csr_array(sp.diags_array(1 / lengths[moved]) @ rows[moved])
+        order = self._see(rows)
+        self._take_factor(rows[order], null)
+        moved = moved[order]
+        norms, rhs = norms[moved] * lengths[moved] / ROOT, rhs[moved] / lengths[moved] * ROOT
+        self.index("numbers", numbers[moved] if band is None else band)
         self.constant("norms", norms)
-        self.constant("as_stated", rows / norms[:, None])
-        self.constant("rhs", P.rows.rhs[numbers] / norms)
-        limit = (P.rows.rhs[numbers] - rows @ frame.base) / norms
-        below = np.full(len(numbers), -np.inf)
+        self.constant("rhs", rhs)
+        limit, below = rhs - ROOT * (rows[order] @ frame.base), np.full(len(rhs), -np.inf)
         ends = [ROOT * (bound - frame.base) for bound in (P.lower_bounds, P.upper_bounds)]
         self.constant("low", np.concatenate([ends[0], below] if self.bounded else [below]))
         self.constant("high", np.concatenate([ends[1], limit] if self.bounded else [limit]))
+
+    def _lengths(self, rows: sp.csr_array, null: Array | None) -> Array:
+        """How long rows are along the equalities. Shape: (m, n) → (m,)"""
+        if not (self.has_equalities and rows.shape[0]):
+            return np.ones(rows.shape[0])
+        if null is not None:
+            return np.linalg.norm(rows @ null, axis=1)
+        lengths = np.ones(rows.shape[0])
+        assert isinstance(self.equal, Plane)
+        across = np.flatnonzero(abs(rows @ self.equal.system.rows.T).sum(1))  # others lie along the equalities
+        for some in np.split(across, range(TOGETHER, len(across), TOGETHER)):
+            lengths[some] = np.linalg.norm(self.equal.nearest(rows[some].toarray().T), axis=0)
+        return lengths
+
+    def _see(self, rows: sp.csr_array) -> Array:
+        """Keep the product that sees a base point of the sample; the order in which it gives the rows."""
+        if self.banded:
+            self.constant("as_stated", ROOT * rows.toarray())
+            return np.arange(rows.shape[0])
+        self.seen = Product(ROOT * rows, self.factory) if rows.shape[0] else None
+        return np.zeros(0, np.int64) if self.seen is None else self.seen.order
+
+    def _take_factor(self, rows: sp.csr_array, null: Array | None) -> None:
+        if isinstance(self.equal, Plane):
+            self.factor_ = SparseFactor(rows, self.equal, bounded=self.bounded)
+            return
+        along = rows.toarray() if null is None else (rows @ null) @ null.T
+        square = not self.kernel and len(along) <= SQUARE
+        each = SWEEP if self.banded else (1.0,)
+        found = [factor_of(along, null, bounded=self.bounded, penalty=penalty, square=square) for penalty in each]
+        if self.kernel:
+            self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found[0]))
+        self.constant("rows_", found[0].rows)
+        for k, own in enumerate(found):
+            for name in Factor._fields[1:]:
+                self.constant(f"{name}_{k}", getattr(own, name))
+        if self.closes:
+            self.constant("back", np.linalg.pinv(found[0].rows[: self.mix.shape[1]]))
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
@@ -272,19 +409,38 @@ class Steps(Seen):
             gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
             y = y * (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
         x = base + y
-        if not (self.bounded and self.shrinking):
-            return x
-        inside = clamped(x, *self._bounds(0.0, sides))  # which rounding may have left by an ulp
-        return value_of(inside, x) if self.has_equalities else inside  # else its derivative is that of the first clamp
+        return closed(x, *self._bounds(0.0, sides)) if self.bounded and self.shrinking else x
 
     def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         if self.steps:
             low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
-            constants = Factor(*(getattr(self, f"{name}_") for name in Factor._fields))
-            y = splitting(y, constants, low, high, self.steps, wide=self.wide)
+            first, *others = self._factors()
+            y = splitting(y, first, low, high, self.steps, wide=self.wide, sweep=others)
+            if self.closes:
+                m = self.back.shape[-1]
+                y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
         if self.has_equalities:
             return without(y, self.equal)
         return clamped(y, *self._bounds(base, sides)) if self.bounded and self.shrinking else y
+
+    @property
+    def closes(self) -> bool:
+        """Whether what steps leave of the rows is met by their inverse, before the shrink."""
+        return self.banded and not (self.bounded or self.has_equalities)
+
+    @property
+    def elsewhere(self) -> str:
+        return f"{self.steps} steps and a shrink, which leave {self.left:.1%} of the way to the nearest point"
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
+        return not self.sparse and (self.all_loose or not {"b", "lower", "upper"} & set(sides))
+
+    def _factors(self) -> list[Any]:
+        if self.sparse:
+            return [self.factor_]
+        names = Factor._fields[1:]
+        many = len(SWEEP) if self.banded else 1
+        return [Factor(self.rows_, *(getattr(self, f"{name}_{k}") for name in names)) for k in range(many)]
 
     def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds seen from the base point."""
@@ -296,8 +452,14 @@ class Steps(Seen):
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """The limits of G y for the sides and the base point of each sample."""
-        rhs = self.rhs if sides.b is None else sides.b[..., self.numbers] / self.norms
-        limit = rhs - base @ self.as_stated.mT
+        rhs = self.rhs
+        if sides.b is not None:
+            own = sides.b[..., self.numbers]
+            rhs = (own @ self.mix.mT if self.banded else own) / self.norms
+        if self.banded:
+            limit = rhs - base @ self.as_stated.mT
+        else:
+            limit = rhs if self.seen is None else rhs - self.seen(base)
         below = torch.full_like(limit, -torch.inf)
         if not self.bounded:
             return below, limit
@@ -371,15 +533,13 @@ class Rays(Way):
         scale = self.scale(y)
         y = y if scale is None else y * scale.unsqueeze(-1)
         x = y if self.at_zero else self.base + y
-        closed = self.bounded and self.shrinking
-        return value_of(clamped(x.detach(), self.lower, self.upper), x) if closed else x
+        return closed(x, self.lower, self.upper) if self.bounded and self.shrinking else x
 
     def direction(self, c: Tensor) -> Tensor:
-        y = self.nonnegative(c[..., self.along_lines :] if self.along_lines else c) @ self.rays
         if not self.along_lines:
-            return y
-        u = c[..., : self.along_lines]
-        return y + (u @ self.lines if self.by_basis else without(u, self.lines))
+            return self.nonnegative(c) @ self.rays
+        u, weights = torch.split(c, [self.along_lines, self.coefficients - self.along_lines], -1)
+        return self.nonnegative(weights) @ self.rays + (u @ self.lines if self.by_basis else without(u, self.lines))
 
     def scale(self, y: Tensor) -> Tensor | None:
         """The factor of the shrink, None for 1. Shape: (\\*, n) → (\\*)"""
@@ -410,4 +570,4 @@ class Vertices(Way):
             x = self.weights(u) @ self.vertices
         else:
             x = self.weights(u[..., : self.count]) @ self.vertices + self.beyond(u[..., self.count :])
-        return clamped(x, self.lower, self.upper) if self.bounded else x  # which rounding may have left by an ulp
+        return closed(x, self.lower, self.upper) if self.bounded else x

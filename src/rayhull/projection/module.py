@@ -1,4 +1,4 @@
-"""The nearest point as a module, inside a layer, and as a last step that only evaluation takes."""
+"""The nearest point as a module, and inside a layer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.graphs import in_transform
-from rayhull.maps.leak import block_of_each, check_leak, damped, leaking
+from rayhull.maps.graphs import in_transform, is_away
+from rayhull.maps.leak import Leak, block_of_each, check_leak, damped, leaking
+from rayhull.projection.conic import ConicProjector
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.operators import NAMES, nearest, packed, register
-from rayhull.projection.project import Projector
+from rayhull.projection.project import Projector, projector_of, refuse_hidden
 from rayhull.projection.transforms import Transformed
+from rayhull.sets.reading import event_last
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -56,17 +58,14 @@ class OfSet(nn.Module):
 
 
 class NearestPoint(nn.Module):
-    """The nearest point of a set within a layer, whose own checkpoint names the set already.
-
-    Args:
-        P, solver, weights, infeasible: as for :class:`Projection`.
-
-    Shape: as :class:`Projection`
-    """
+    """:class:`Projection` within a layer, whose own checkpoint names the set already."""
 
     def __init__(self, P: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise") -> None:
         super().__init__()
-        self.projector = Projector(P, solver=solver, weights=weights, infeasible=infeasible)
+        self.projector = projector_of(P, solver=solver, weights=weights, infeasible=infeasible)
+        self.has_cones = isinstance(self.projector, ConicProjector)
+        if self.has_cones:
+            return
         self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
         self._name = register(self.projector)
         blocks = () if self.projector.is_dense else self.projector.plan("cpu")
@@ -80,6 +79,12 @@ class NearestPoint(nn.Module):
     def forward(self, x: Tensor, **sides: Any) -> Tensor:
         if x.is_meta:
             return torch.empty_like(x)
+        if self.has_cones:
+            refuse_hidden(x)
+            found: Tensor = self.projector(x, **sides)[0]
+            return found
+        if is_away(x.device) and not sides and (formula := formula_of(self.projector, device=x.device)) is not None:
+            return formula(x, sides)
         has_rows = "A" in sides or "A_eq" in sides or self.projector.is_dense
         if not has_rows and (torch.compiler.is_compiling() or in_transform()):
             return self._in_graph(x, sides)
@@ -92,8 +97,7 @@ class NearestPoint(nn.Module):
         operator: Any = nearest if torch.compiler.is_compiling() else Transformed.apply
         P, given = self.polyhedron, (sides.get(name) for name in NAMES)
         size, projector = (self._rows, P.dim, len(P.shape)), self.projector
-        z: Tensor = operator(x, *given, self._stated, *size, self._name, projector.solver, projector.infeasible)[0]
-        return z
+        return operator(x, *given, self._stated, *size, self._name, projector.solver, projector.infeasible)[0]
 
 
 class Projection(OfSet):
@@ -112,6 +116,7 @@ class Projection(OfSet):
         weights: positive weights of the squared distances (event shape), or a positive definite matrix (d, d).
         infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
             each other.
+        axis: the axis of x that the event stands on, where it is not the last: 1 for the channels of images.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
         leak: in training mode, the share of the gradient that passes to x as if the layer were not there, the less
             across the set the further x is away (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
@@ -143,11 +148,12 @@ class Projection(OfSet):
         solver: str = "auto",
         weights: Any = None,
         infeasible: str = "raise",
+        axis: int = -1,
         warm_start: bool = False,
         leak: float = 0.0,
     ) -> None:
         super().__init__()
-        self.polyhedron, self.leak = P, check_leak(leak)
+        self.polyhedron, self.leak, self.axis = P, check_leak(leak), axis
         self.register_buffer("block", block_of_each(P) if leak else torch.empty(0).long(), persistent=False)
         self.nearest = NearestPoint(P, solver=solver, weights=weights, infeasible=infeasible)
         self.warm_start = warm_start
@@ -172,7 +178,7 @@ class Projection(OfSet):
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
         share = self.leak if self.training else 0.0
         given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
-        sides = {name: side for name, side in given.items() if side is not None}
+        x, sides = event_last(self.polyhedron, x, self.axis, **{k: v for k, v in given.items() if v is not None})
         if not return_info and not self.warm_start:
             return self._leaking(self.nearest(damped(x, share), **sides), x, share)
         z, done = self.projector(damped(x, share), guess=self._last if self.warm_start else None, **sides)
@@ -182,54 +188,17 @@ class Projection(OfSet):
         return (z, self.projector.info(done, x)) if return_info else z
 
     def _leaking(self, z: Tensor, x: Tensor, share: float) -> Tensor:
-        """z, to which x adds nothing but a share of the gradient."""
-        if not share:
-            return z
-        first = z.ndim - len(self.polyhedron.shape)
-        return leaking(z.flatten(first), x.expand_as(z).flatten(first), share, block=self.block).reshape(z.shape)
+        """z, to which x adds nothing but a share of the gradient, the event where it was."""
+        if share:
+            first = z.ndim - len(self.polyhedron.shape)
+            leak = Leak(share, None, self.block)
+            z = leaking(z.flatten(first), x.expand_as(z).flatten(first), leak).reshape(z.shape)
+        return z if self.axis == -1 else z.movedim(-1, self.axis)
 
     def extra_repr(self) -> str:
         blocks = () if self.projector.is_dense else self.projector.plan("cpu")
-        solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or "dual Newton"
+        solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or getattr(
+            self.projector, "label", "dual Newton"
+        )
         leak = f", leak={self.leak}" if self.leak else ""
         return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers}){leak}"
-
-
-class ProjectedInEval(nn.Module):
-    """A model whose outputs are projected in evaluation and left alone in training: the paper's baseline.
-
-    Args:
-        model: any module with outputs of the set's event shape.
-        P: the set.
-        solver, weights, infeasible: as for :class:`rayhull.Projection`.
-
-    Shape:
-        whatever ``model`` takes → (\\*, event shape).
-
-    Examples:
-        >>> import torch, rayhull as rh
-        >>> P = rh.monotone(5)
-        >>> model = rh.ProjectedInEval(torch.nn.Linear(3, 5), P)
-        >>> x = torch.randn(8, 3)
-        >>> torch.equal(model.train()(x), model.model(x))
-        True
-        >>> bool(P.contains(model.eval()(x)).all())
-        True
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        P: Polyhedron,
-        *,
-        solver: str = "auto",
-        weights: Any = None,
-        infeasible: str = "raise",
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.projection = Projection(P, solver=solver, weights=weights, infeasible=infeasible)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        out: Tensor = self.model(*args, **kwargs)
-        return out if self.training else self.projection(out)

@@ -17,13 +17,17 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.project import Projector
-from rayhull.projection.sides import event_shape, flat_points, flat_sides
+from rayhull.projection.sides import flat_points, flat_sides
 from rayhull.projection.solve import SIDES, Pattern, pull, push
+from rayhull.sets.reading import side_shapes
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 NAMES = ("b", "b_eq", "lower", "upper")
+GIVEN, CHANGES = (", ".join(f"Tensor? {prefix}{name}" for name in NAMES) for prefix in ("", "d"))
+# what each operator is given after its own tensors; dim and axes are those of a point
+CALL = f"{GIVEN}, Tensor stated, SymInt rows, SymInt dim, SymInt axes, str name, str solver, str infeasible"
 LARGE = 100_000  # coordinates from which on a set takes longer to name than to project onto
 MOST = 64  # projectors kept for programs that name them
 _projectors: dict[str, Projector] = {}
@@ -74,7 +78,7 @@ def _keep(name: str, projector: Projector) -> None:
     _projectors[name] = projector
 
 
-def _find(name: str, stated: Tensor, solver: str, infeasible: str) -> Projector:
+def _find(stated: Tensor, rows: int, dim: int, axes: int, name: str, solver: str, infeasible: str) -> Projector:
     if name not in _projectors:
         shape, *words, weights = _unpacked(stated)
         P = _polyhedron(tuple(int(v) for v in shape), words)
@@ -96,28 +100,12 @@ def _polyhedron(shape: tuple[int, ...], words: list[np.ndarray[Any, Any]]) -> Po
     return Polyhedron(A, b, A_eq, b_eq, lower, upper, shape)
 
 
-@torch.library.custom_op("rayhull::nearest", mutates_args=())
-def nearest(
-    x: Tensor,
-    b: Tensor | None,
-    b_eq: Tensor | None,
-    lower: Tensor | None,
-    upper: Tensor | None,
-    stated: Tensor,
-    rows: int,
-    dim: int,
-    axes: int,
-    name: str,
-    solver: str,
-    infeasible: str,
-) -> tuple[Tensor, Tensor]:
-    """Nearest points, and the multipliers of all unit rows; ``dim`` and ``axes`` are those of a point.
-
-    Shape: x (*, event shape) → the same, (n, rows).
-    """
-    projector = _find(name, stated, solver, infeasible)
+@torch.library.custom_op("rayhull::nearest", mutates_args=(), schema=f"(Tensor x, {CALL}) -> (Tensor, Tensor)")
+def nearest(x: Tensor, *call: Any) -> tuple[Tensor, Tensor]:
+    """Nearest points, and the multipliers of all unit rows. Shape: x (*, event shape) → the same, (n, rows)."""
+    projector, rows = _find(*call[SIDES:]), call[SIDES + 1]
     with torch.no_grad():
-        z, done = projector(x, b=b, b_eq=b_eq, lower=lower, upper=upper)
+        z, done = projector(x, **dict(zip(NAMES, call, strict=False)))
     n = len(done.z)
     parts = [s.multipliers.reshape(n, -1) for s in done.solutions if s.multipliers.shape[1]]
     multipliers = torch.cat(parts, 1) if parts else x.new_zeros((n, rows), dtype=torch.float64)
@@ -125,30 +113,20 @@ def nearest(
 
 
 @nearest.register_fake
-def _(x: Tensor, b: Any, b_eq: Any, lower: Any, upper: Any, stated: Tensor, rows: int, dim: int, *_: Any) -> Any:
+def _(x: Tensor, *call: Any) -> Any:
+    rows, dim = call[SIDES + 1 : SIDES + 3]
     multipliers = x.new_empty((x.numel() // dim, rows), dtype=torch.float64)
     return torch.empty_like(x, memory_format=torch.contiguous_format), multipliers
 
 
-@torch.library.custom_op("rayhull::nearest_backward", mutates_args=())
-def nearest_backward(
-    grad: Tensor,
-    multipliers: Tensor,
-    x: Tensor,
-    b: Tensor | None,
-    b_eq: Tensor | None,
-    lower: Tensor | None,
-    upper: Tensor | None,
-    stated: Tensor,
-    rows: int,
-    dim: int,
-    axes: int,
-    name: str,
-    solver: str,
-    infeasible: str,
-) -> list[Tensor]:
+@torch.library.custom_op(
+    "rayhull::nearest_backward",
+    mutates_args=(),
+    schema=f"(Tensor grad, Tensor multipliers, Tensor x, {CALL}) -> Tensor[]",
+)
+def nearest_backward(grad: Tensor, multipliers: Tensor, x: Tensor, *call: Any) -> list[Tensor]:
     """Gradients with respect to x, b, b_eq, lower and upper; empty for what was not given."""
-    projector, values = _find(name, stated, solver, infeasible), (b, b_eq, lower, upper)
+    projector, values = _find(*call[SIDES:]), call[:SIDES]
     with torch.no_grad():
         pattern, flat, sides = _active(projector, multipliers, x, values)
         shapes = [None if v is None else v.shape for v in sides[:SIDES]]
@@ -165,8 +143,7 @@ def _of_side(P: Polyhedron, name: str, grad: Tensor | None, side: Tensor | None,
         return None
     batch = x.shape[: x.ndim - len(P.shape)]
     lead = batch if len(grad) == batch.numel() else (1,) * len(batch)
-    event = event_shape(P, name, len(P.inequalities), len(P.equalities))
-    return grad.to(side.dtype).reshape(*lead, *event).sum_to_size(side.shape)
+    return grad.to(side.dtype).reshape(*lead, *side_shapes(P, {})[name]).sum_to_size(side.shape)
 
 
 @nearest_backward.register_fake
@@ -174,36 +151,20 @@ def _(grad: Tensor, multipliers: Tensor, x: Tensor, *rest: Any) -> list[Tensor]:
     return [torch.empty_like(x), *(x.new_empty(0) if v is None else torch.empty_like(v) for v in rest[:SIDES])]
 
 
-@torch.library.custom_op("rayhull::nearest_forward", mutates_args=())
-def nearest_forward(
-    dx: Tensor,
-    db: Tensor | None,
-    db_eq: Tensor | None,
-    dlower: Tensor | None,
-    dupper: Tensor | None,
-    multipliers: Tensor,
-    x: Tensor,
-    b: Tensor | None,
-    b_eq: Tensor | None,
-    lower: Tensor | None,
-    upper: Tensor | None,
-    stated: Tensor,
-    rows: int,
-    dim: int,
-    axes: int,
-    name: str,
-    solver: str,
-    infeasible: str,
-) -> Tensor:
+@torch.library.custom_op(
+    "rayhull::nearest_forward",
+    mutates_args=(),
+    schema=f"(Tensor dx, {CHANGES}, Tensor multipliers, Tensor x, {CALL}) -> Tensor",
+)
+def nearest_forward(dx: Tensor, *inputs: Any) -> Tensor:
     """The derivative along changes of x and of the sides that are given."""
-    projector = _find(name, stated, solver, infeasible)
+    changes, (multipliers, x), call = inputs[:SIDES], inputs[SIDES : SIDES + 2], inputs[SIDES + 2 :]
+    projector = _find(*call[SIDES:])
     with torch.no_grad():
-        pattern, flat, _ = _active(projector, multipliers, x, (b, b_eq, lower, upper))
-        batch = x.shape[: x.ndim - axes]
-        changes = flat_sides(
-            projector.polyhedron, dict(zip(NAMES, (db, db_eq, dlower, dupper), strict=True)), batch, flat
-        )
-        return push(pattern, dx.reshape(flat.shape).contiguous(), changes).reshape(x.shape)
+        pattern, flat, _ = _active(projector, multipliers, x, call[:SIDES])
+        batch = x.shape[: x.ndim - len(projector.polyhedron.shape)]
+        along = flat_sides(projector.polyhedron, dict(zip(NAMES, changes, strict=True)), batch, flat)
+        return push(pattern, dx.reshape(flat.shape).contiguous(), along).reshape(x.shape)
 
 
 @nearest_forward.register_fake

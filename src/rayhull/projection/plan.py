@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -13,8 +14,8 @@ from rayhull.core import operators
 from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton
-from rayhull.projection.solvers.banded import Banded, spanning_rows
+from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton, InteriorPoint
+from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import StandardForm
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
-GENERIC: tuple[type[Solver], ...] = (ActiveSet, DualNewton)
+# Any rows: an interior point where they are so sparse that a factor takes less than a fifth of a dense one's products
+# (Matrix.intervals), an active set where they are not, the dual method where nothing is compiled and on other devices.
+GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
-    "active set": (Clamp, *GENERIC),
+    "active set": (Clamp, ActiveSet, DualNewton),
     "dual": (Clamp, DualNewton),
 }
+ENDLESS = 20_000_000  # places in the rows, from which dense solvers take hours
 MOST = 8  # plans kept for one set
 ROUNDINGS = 4  # by so many, of a side's own dtype, the sides of equalities that depend on each other may disagree
 
@@ -112,8 +116,10 @@ class Block:
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
-        """Who is asked where the first one gave no certified answer: the other solvers for any rows."""
+        """Who is asked where the first one gave no certified answer: the other solvers for any rows that can end."""
         kinds: tuple[type[Solver], ...] = (*GENERIC, LeastDistance)
+        if self.form.matrix.count * self.form.d > ENDLESS and InteriorPoint.fits(self.form):
+            kinds = (InteriorPoint,)
         return tuple(kind(self.form) for kind in kinds if kind.fits(self.form) and kind.name != self.solver.name)
 
     def on(self, device: torch.device) -> Constants:
@@ -290,9 +296,16 @@ def structure(P: Polyhedron) -> str | None:
         return "equalities alone"
     if form.differences is not None:
         return "a chain" if path_order(form) is not None else "differences of coordinates"
-    if form.m == form.matrix.count and not form.bounded and spanning_rows(form.matrix.rows, form.c) is not None:
+    rows = form.matrix.rows
+    if form.m == form.matrix.count and not form.bounded and (is_curve(rows) or banded_order(rows) is not None):
         return "a curve, along its band"
     return None
+
+
+def band_of(P: Polyhedron) -> Array | None:
+    """All inequalities of a block along a band, in order, with bounds or without; or None."""
+    form = StandardForm.of(P)
+    return banded_order(sp.csr_array(form.matrix.rows[: form.m])) if form.m > 1 else None
 
 
 def chain_path(P: Polyhedron) -> Array | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -10,24 +10,21 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.errors import RayhullError
+from rayhull.maps.graphs import applied
+from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
+from rayhull.projection.conic import ConicProjector
 from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, flat_points, flat_sides, has_derivatives
-from rayhull.projection.solve import SIDES, Differentiable, Info, Leak, Projected, info, solve
+from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, info, solve
+from rayhull.sets.cones import ConvexSet
 from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
+from rayhull.sets.reading import GivenSides, event_last
 
 
 class Projector:
-    """A set, a solver and a metric; what depends on them alone is worked out once and kept with the set.
-
-    Args:
-        polyhedron: the set.
-        solver: ``"auto"`` (by structure), ``"active set"`` or ``"dual"``.
-        weights: positive weights of the squared distances (event shape), or None for the Euclidean distance.
-        infeasible: ``"raise"``, or ``"least"`` for the least violation where sample-wise right-hand sides contradict
-            each other.
-    """
+    """A set, a solver and a metric, as for :func:`project`; what depends on them alone is worked out once and kept."""
 
     def __init__(
         self, polyhedron: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise"
@@ -37,9 +34,7 @@ class Projector:
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
         self._plans: dict[bool, Plan] = {}  # of direct calls, with and without the compiled core
-        self.is_dense = (
-            self.weights is not None and self.weights.ndim == 2
-        )  # a metric that ties all coordinates together
+        self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
 
@@ -49,7 +44,7 @@ class Projector:
 
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
-        _refuse_hidden(x)
+        refuse_hidden(x)
         batch, flat = flat_points(self.polyhedron, x)
         given = flat_sides(self.polyhedron, sides, batch, flat)
         followed = has_derivatives(flat, given)
@@ -86,8 +81,7 @@ class Projector:
             done.solutions.append(solution)
         if not (x.requires_grad and torch.is_grad_enabled()):
             return done.z
-        z: Tensor = Differentiable.apply(done, leak, x, *(None,) * SIDES)  # type: ignore[no-untyped-call]
-        return z
+        return applied(Differentiable, done, leak, x)
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""
@@ -98,7 +92,7 @@ class Projector:
         return info(done, batch, P.shape, (len(P.inequalities), len(P.equalities)))
 
 
-def _refuse_hidden(x: Tensor) -> None:
+def refuse_hidden(x: Tensor) -> None:
     """A solver looks at its numbers, which graphs and torch.func hide."""
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x):
         raise RayhullError(
@@ -113,15 +107,11 @@ def project(
     x: Any,
     *,
     weights: Any = None,
-    b: Any = None,
-    b_eq: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    A: Any = None,
-    A_eq: Any = None,
+    axis: int = -1,
     solver: str = "auto",
     infeasible: str = "raise",
     return_info: bool = False,
+    **sides: Unpack[GivenSides],
 ) -> Any:
     r"""The nearest point of the set.
 
@@ -138,6 +128,10 @@ def project(
             (z − x)^T W (z − x), such as the inverse of a covariance.
         b, b_eq, lower, upper: right-hand sides and bounds that replace the set's own, one for each sample.
         A, A_eq: rows that replace the set's own, one matrix for all samples or one for each; batched, dense.
+        h, centre: of a set with cones: right-hand sides of the cones (\*, cones), a ball's radius; centres of balls and
+            ellipsoids (\*, event shape).
+        axis: the axis of x that the event stands on, and of the sides that have as many axes: 1 for the channels of
+            images. What ``return_info`` adds has it last.
         solver: ``"auto"``, ``"active set"`` or ``"dual"``.
         infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
@@ -157,15 +151,28 @@ def project(
     """
     if isinstance(x, Polyhedron):
         raise TypeError("project takes the set first, then the points: rayhull.project(P, x).")
-    need_set(polyhedron)
-    projector = Projector(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
+    projector = projector_of(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
     is_tensor = isinstance(x, Tensor)
     points = x if is_tensor else torch.as_tensor(np.asarray(by_name(polyhedron, x), dtype=float))
-    z, done = projector(points, b=b, b_eq=b_eq, lower=lower, upper=upper, A=A, A_eq=A_eq)
+    points, given = event_last(polyhedron, points, axis, **sides)
+    z, done = projector(points, **given)
+    z = z if axis == -1 else z.movedim(-1, axis)
     result = z if is_tensor else z.numpy()
     if not return_info:
         return result
     return result, projector.info(done, points)
+
+
+def projector_of(S: Any, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise") -> Any:
+    """What finds nearest points of a set, with cones or without."""
+    if not isinstance(S, ConvexSet):
+        need_set(S)
+        return Projector(S, solver=solver, weights=weights, infeasible=infeasible)
+    if (solver, infeasible) != ("auto", "raise") or weights is not None:
+        raise ValueError("a set with cones has one solver: leave out solver, weights and infeasible.")
+    if "conic" not in S.kept:
+        S.kept["conic"] = ConicProjector(S)
+    return S.kept["conic"]
 
 
 def _checked_weights(weights: Any, P: Polyhedron) -> np.ndarray[Any, Any] | None:

@@ -6,6 +6,7 @@ problem, y − G_W^T (G_W D G_W^T)⁻¹ (G_W y − c), and autograd differentiat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,20 +53,13 @@ class Coordinates:
         return A if self.root is None else A / self.root
 
 
-class Stated:
-    """What holds for each sample: the call's numbers where it brings them, else the set's, in float64."""
-
-    def __init__(self, P: Polyhedron, sides: Sides, x: Tensor) -> None:
-        n = len(x)
-
-        def number(value: Tensor | None, stated: Array) -> Tensor:
-            own = torch.as_tensor(stated, dtype=torch.float64, device=x.device)[None] if value is None else value
-            return own.to(torch.float64).expand(n, *own.shape[1:])
-
-        self.A = number(sides.A, P.inequalities.matrix.toarray())
-        self.A_eq = number(sides.A_eq, P.equalities.matrix.toarray())
-        self.b, self.b_eq = number(sides.b, P.inequalities.rhs), number(sides.b_eq, P.equalities.rhs)
-        self.lower, self.upper = number(sides.lower, P.lower_bounds), number(sides.upper, P.upper_bounds)
+def of_each_sample(P: Polyhedron, sides: Sides, x: Tensor) -> Iterator[Tensor]:
+    """b, b_eq, lower, upper, A and A_eq in float64: the call's numbers where it brings them, else the set's."""
+    matrices = P.inequalities.matrix.toarray(), P.equalities.matrix.toarray()
+    stated = (P.inequalities.rhs, P.equalities.rhs, P.lower_bounds, P.upper_bounds, *matrices)
+    for given, own in zip(sides, stated, strict=False):
+        value = torch.as_tensor(own, device=x.device)[None] if given is None else given
+        yield value.to(torch.float64).expand(len(x), *value.shape[1:])
 
 
 @dataclass(eq=False)
@@ -96,10 +90,10 @@ class DenseProblem:
         return start - free * (G.mT @ w)[..., 0]
 
 
-def standard_form(stated: Stated, x: Tensor, coordinates: Coordinates) -> DenseProblem:
+def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> DenseProblem:
     """Unit rows in the metric's coordinates; a full matrix of weights turns bounds into rows."""
-    y, A, b, lower, upper = x.to(torch.float64), stated.A, stated.b, stated.lower, stated.upper
-    bounds = None
+    b, b_eq, lower, upper, A, A_eq = of_each_sample(P, sides, x)
+    y, bounds = x.to(torch.float64), None
     if coordinates.factor is not None:
         bounds = high, low = _bounded(upper, "upper"), _bounded(lower, "lower")
         eye = torch.eye(y.shape[1], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
@@ -108,7 +102,7 @@ def standard_form(stated: Stated, x: Tensor, coordinates: Coordinates) -> DenseP
         lower, upper = torch.full_like(lower, -torch.inf), torch.full_like(upper, torch.inf)
     else:
         lower, upper = coordinates.to_standard(lower), coordinates.to_standard(upper)
-    G, c = coordinates.rows(torch.cat([A, stated.A_eq], 1)), torch.cat([b, stated.b_eq], 1)
+    G, c = coordinates.rows(torch.cat([A, A_eq], 1)), torch.cat([b, b_eq], 1)
     norms = _norms(G.detach())
     y = coordinates.to_standard(y)
     return DenseProblem(y, G / norms[..., None], c / norms, lower, upper, A.shape[1], norms, bounds)
@@ -133,7 +127,7 @@ def _norms(G: Tensor) -> Tensor:
 def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infeasible: str) -> tuple[Tensor, Projected]:
     """Nearest points (n, D), and how they were found."""
     coordinates = Coordinates(weights, x)
-    dense = standard_form(Stated(P, sides, x), x, coordinates)
+    dense = standard_form(P, sides, x, coordinates)
     with torch.no_grad():
         problem = dense.detached()
         solver, *fallbacks = _solvers(x)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from rayhull.sets.reading import refuse_unknown, side_shapes
+
 if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.rows import Rows
+    from rayhull.sets.statement import Statement
 
 
 class Sides(NamedTuple):
@@ -33,16 +34,18 @@ class Sides(NamedTuple):
     A: Tensor | None = None
     A_eq: Tensor | None = None
     base: Tensor | None = None
+    h: Tensor | None = None  # right-hand sides of cones, radii of balls
+    centre: Tensor | None = None  # of balls and ellipsoids
 
     @property
     def given(self) -> tuple[str, ...]:
         """The names of those that are given."""
         return tuple(name for name, value in zip(self._fields, self, strict=True) if value is not None)
 
-    def without_base(self, event: tuple[int, ...]) -> dict[str, Tensor]:
+    def without_base(self, event: tuple[int, ...]) -> dict[str, Any]:
         """What a projection takes, bounds in the event shape."""
         found = {name: getattr(self, name) for name in self.given if name != "base"}
-        for name in {"lower", "upper"} & set(found) if len(event) > 1 else ():
+        for name in {"lower", "upper", "centre"} & set(found) if len(event) > 1 else ():
             found[name] = found[name].reshape(*found[name].shape[:-1], *event)
         return found
 
@@ -50,29 +53,21 @@ class Sides(NamedTuple):
     def has_rows(self) -> bool:
         return self.A is not None or self.A_eq is not None
 
-    def checked(self, P: Polyhedron) -> Sides:
+    def checked(self, P: Statement) -> Sides:
         """The same with flat bounds; a shape that does not fit is refused."""
-        flat = {}
-        self._refuse_other_types()
-        for name, shape in self._shapes(P).items():
-            value = getattr(self, name)
-            if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
-                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
-            flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
-        return Sides(**flat)
-
-    def _refuse_other_types(self) -> None:
-        for name in self.given:
-            value = getattr(self, name)
+        flat, given = {}, {name: getattr(self, name) for name in self.given}
+        for name, value in given.items():
             if not isinstance(value, Tensor):
                 raise TypeError(
                     f"{name} must be a tensor, got {type(value).__name__}: torch.as_tensor makes one of it."
                 )
-
-    def _shapes(self, P: Polyhedron) -> dict[str, tuple[int, ...]]:
-        """The event shape of each side that is given; rows of the sample may be more or fewer than the stated ones."""
-        sizes = [_rows(getattr(self, m), getattr(self, b), rows, b) for m, b, rows in _matrices(P)]
-        return {name: event_shape(P, name, *sizes) for name in self.given}
+        shapes = side_shapes(P, given)
+        for name, value in given.items():
+            shape = shapes.get(name, P.shape)
+            if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
+                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+            flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
+        return Sides(**flat)
 
     def batch(self, points: tuple[int, ...]) -> tuple[int, ...]:
         """The batch dimensions of points and sides together."""
@@ -94,12 +89,7 @@ class Sides(NamedTuple):
 
 
 NONE = Sides()
-NAMES = Sides._fields[:6]  # what a projection takes; a base point is the layers'
-
-
-def event_shape(P: Polyhedron, name: str, m: int, m_eq: int) -> tuple[int, ...]:
-    """The shape of one side for one sample."""
-    return {"b": (m,), "b_eq": (m_eq,), "A": (m, P.dim), "A_eq": (m_eq, P.dim)}.get(name, P.shape)
+CONIC = ("h", "centre")  # what sets with cones take, too
 
 
 def _dimensions(name: str) -> int:
@@ -107,7 +97,7 @@ def _dimensions(name: str) -> int:
     return 2 if name in ("A", "A_eq") else 1
 
 
-def flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
+def flat_points(P: Statement, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
     """The batch shape, and the points (n, D), after a check of shape, dtype and values."""
     event, shape = P.shape, tuple(x.shape)
     batch = shape[: len(shape) - len(event)]
@@ -123,30 +113,14 @@ def flat_points(P: Polyhedron, x: Tensor) -> tuple[tuple[int, ...], Tensor]:
     return batch, flat
 
 
-def flat_sides(P: Polyhedron, values: dict[str, Any], batch: tuple[int, ...], like: Tensor) -> Sides:
+def flat_sides(P: Statement, values: dict[str, Any], batch: tuple[int, ...], like: Tensor) -> Sides:
     """Each side as (1 or n, length), after a check of its name, shape and values."""
     given = {name: value for name, value in values.items() if value is not None}
-    unknown = set(given) - set(NAMES)
-    if unknown:
-        raise TypeError(f"unknown side {sorted(unknown)[0]!r}: the sides are {', '.join(NAMES)}.")
+    refuse_unknown(P, given)
     if not given:
         return NONE
-    sizes = [_rows(given.get(m), given.get(b), rows, b) for m, b, rows in _matrices(P)]
-    return Sides(**{name: _flat_side(event_shape(P, name, *sizes), name, v, batch, like) for name, v in given.items()})
-
-
-def _matrices(P: Polyhedron) -> tuple[tuple[str, str, Rows], ...]:
-    return ("A", "b", P.inequalities), ("A_eq", "b_eq", P.equalities)
-
-
-def _rows(matrix: Any, rhs: Any, stated: Rows, name: str) -> int:
-    """How many rows there are: a sample may have more or fewer than the set states, with sides of their own."""
-    shape = () if matrix is None else tuple(np.shape(matrix))
-    if len(shape) < 2 or shape[-2] == len(stated) or shape[-1] != stated.dim:
-        return len(stated)
-    if rhs is None:
-        raise ValueError(f"{shape[-2]} rows come with the call, the set states {len(stated)}: give their {name}, too.")
-    return int(shape[-2])
+    shapes = side_shapes(P, given)
+    return Sides(**{name: _flat_side(shapes[name], name, v, batch, like) for name, v in given.items()})
 
 
 def _flat_side(event: tuple[int, ...], name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:

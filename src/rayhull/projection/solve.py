@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.progress import patiently
-from rayhull.maps.leak import along_the_set
+from rayhull.maps.leak import Leak
 from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
@@ -240,44 +240,27 @@ def _names(samples: Tensor, most: int = 8) -> str:
 # -- derivatives -----------------------------------------------------------------------------------------------------
 
 
-class Leak(NamedTuple):
-    """A leak past the nearest point (:mod:`rayhull.maps.leak`): its share, the unit of coordinates, and blocks."""
-
-    share: float
-    unit: Tensor | float
-    block: Tensor | None
-
-    def beside(self, pulled: Tensor, g: Tensor, d: Tensor) -> Tensor:
-        """(1 - s) Jᵀg and the second term of the formula."""
-        return torch.lerp(pulled, along_the_set(g, d / self.unit, self.block), self.share)
-
-
 class Differentiable(torch.autograd.Function):
     """(x, b, b_eq, lower, upper) → nearest points (n, D), which are found already."""
 
     @staticmethod
     def forward(ctx: Any, done: Projected, leak: Leak | None, x: Tensor, *sides: Tensor | None) -> Tensor:
-        ctx.save_for_backward(
-            x, done.z if leak else None, *(v for v in sides if v is not None)
-        )  # autograd then sees if they are changed in place
-        ctx.pattern, ctx.leak, ctx.plain = Pattern.of(done), leak, all(side is None for side in sides)
-        ctx.shapes = [None if v is None else v.shape for v in sides]
-        ctx.dtypes = [x.dtype, *(None if v is None else v.dtype for v in sides)]
+        away = None if leak is None else x - done.z
+        ctx.save_for_backward(x, away, *(v for v in sides if v is not None))  # autograd sees if they change in place
+        ctx.done, ctx.leak = done, leak
+        ctx.like = [None if v is None else (v.shape, v.dtype) for v in sides]
         return done.z
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        x, z, *_ = ctx.saved_tensors
-        if ctx.plain and not torch.is_grad_enabled():
-            own = pull(ctx.pattern, ctx.shapes, (), grads[0])[0]
-            own = own if ctx.leak is None else ctx.leak.beside(own, grads[0], x - z)
-            return None, None, own, None, None, None, None
-        wanted = [i for i, shape in enumerate(ctx.shapes) if shape is not None and ctx.needs_input_grad[i + 3]]
+        _, away, *_ = ctx.saved_tensors
+        wanted = [i for i, like in enumerate(ctx.like) if like is not None and ctx.needs_input_grad[i + 3]]
+        shapes = [None if like is None else like[0] for like in ctx.like]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
-        own, *rest = apply(ctx.pattern, ctx.shapes, wanted, grads[0])
-        own = own if ctx.leak is None else ctx.leak.beside(own, grads[0], (x - z).detach())
-        pulled = own, *rest
-        return None, None, *(v if v is None else v.to(t) for v, t in zip(pulled, ctx.dtypes, strict=True))
+        own, *rest = apply(Pattern.of(ctx.done), shapes, wanted, grads[0])
+        own = own if ctx.leak is None else ctx.leak.gradient(grads[0], away, own)
+        sides = (v if v is None else v.to(like[1]) for v, like in zip(rest, ctx.like, strict=False))
+        return None, None, own, *sides
 
 
 class Pull(torch.autograd.Function):

@@ -21,6 +21,7 @@ from torch import Tensor
 from rayhull.core import operators
 from rayhull.exact.elimination import reduction
 from rayhull.exact.numbers import others
+from rayhull.projection.intervals import intervals
 from rayhull.sets.rows import Array, Rows, unit_rows
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SPARSE = 0.05  # the share of entries below which products with a sparse matrix are faster
 DENSE = 0.25  # the share of entries from which the compiled kernels take rows densely
+SPARSER = 0.2  # of the products of a dense factor, where a sparse one takes its place
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
 DEPENDENT = 1e-13  # singular values below this, relative to the largest, belong to dependent rows
 NEARLY = 1e-5  # singular values below this, relative to the largest: floats would lose five digits of the point
@@ -67,8 +69,9 @@ class LinearMap(Protocol):
 class Matrix:
     """Rows that all samples share, dense or sparse; what is derived from them is kept, for each device."""
 
-    def __init__(self, rows: sp.csr_array) -> None:
+    def __init__(self, rows: sp.csr_array, m: int | None = None) -> None:
         self.rows, self.count = rows, int(rows.shape[0])
+        self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
         self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
         self._dense: dict[torch.device, Tensor] = {}
@@ -85,15 +88,32 @@ class Matrix:
     @cached_property
     def compiled(self) -> operators.Rows:
         """The rows as the compiled kernels want them."""
-        rows = self.rows
         products = self.products if self.count <= MOST_PRODUCTS else np.zeros((0, 0))
         products = products if isinstance(products, np.ndarray) else products.toarray()
-        lengths = np.asarray(abs(rows).sum(1)).ravel()
-        if self.is_dense:
-            stored = self.dense_array, np.zeros(0, np.int32), np.zeros(0, np.int64)
-        else:
-            stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
-        return operators.Rows(*(torch.from_numpy(v) for v in (*stored, products, lengths)))
+        rows = self.sparsely._replace(products=torch.from_numpy(products))
+        if not self.is_dense:
+            return rows
+        return rows._replace(data=torch.from_numpy(self.dense_array), columns=rows.columns[:0], begin=rows.begin[:0])
+
+    @cached_property
+    def sparsely(self) -> operators.Rows:
+        """The rows by their entries, as the kernels for sparse ones want them."""
+        stored = (
+            self.rows.data.astype(np.float64),
+            self.rows.indices.astype(np.int32),
+            self.rows.indptr.astype(np.int64),
+        )
+        lengths = np.asarray(abs(self.rows).sum(1)).ravel()
+        return operators.Rows(*(torch.from_numpy(v) for v in (*stored, np.zeros((0, 0)), lengths)))
+
+    @cached_property
+    def intervals(self) -> operators.Intervals | None:
+        """The rows as the sparse solver takes them, None where they are not sparse enough to gain by it."""
+        small, large = sorted(self.rows.shape)
+        if self.is_dense or small < 2:
+            return None
+        found, work = intervals(self.rows, self.m)
+        return found if work < SPARSER * small * small * (large + small / 3) else None
 
     @cached_property
     def products(self) -> Array | sp.csr_array:
@@ -115,7 +135,7 @@ class Matrix:
         """G and its transpose on the device of ``like``, sparse where that pays."""
         key = like.device, like.dtype
         if key not in self._tensors:
-            self._tensors[key] = _tensors(self.rows, self.dense_array, like, self.sparse)
+            self._tensors[key] = _tensors(self.rows, None if self.sparse else self.dense_array, like)
         return self._tensors[key]
 
     def dense(self, like: Tensor) -> Tensor:
@@ -139,6 +159,8 @@ class Matrix:
             holds = active[:, 0] & (slope > 0)
             return torch.where(holds, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
         if q.device.type == "cpu" and operators.available():
+            if self.intervals is not None:
+                return operators.interval_system(self.intervals, q, active, at_bound)
             return operators.active_system(self.compiled, q, active, at_bound)
         return regularised_solve(self.dense(q), q, active, at_bound == 0)
 
@@ -152,7 +174,14 @@ class Matrix:
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"rows": self.rows, "count": self.count, "sparse": self.sparse, "_tensors": {}, "_dense": {}}
+        return {
+            "rows": self.rows,
+            "count": self.count,
+            "m": self.m,
+            "sparse": self.sparse,
+            "_tensors": {},
+            "_dense": {},
+        }
 
 
 class SampleMatrix:
@@ -199,9 +228,9 @@ def regularised_solve(G: Tensor, q: Tensor, active: Tensor, free: Tensor) -> Ten
     return w[..., 0] * rows
 
 
-def _tensors(rows: sp.csr_array, dense: Array, like: Tensor, sparse: bool) -> tuple[Tensor, Tensor]:
+def _tensors(rows: sp.csr_array, dense: Array | None, like: Tensor) -> tuple[Tensor, Tensor]:
     device = like.device
-    if not sparse:
+    if dense is not None:
         matrix = torch.as_tensor(dense, dtype=like.dtype, device=device)
         return matrix, matrix.mT.contiguous()
     parts = []
@@ -252,7 +281,7 @@ class StandardForm:
         rows.sort_indices()
         lower, upper = P.lower_bounds * scale, P.upper_bounds * scale
         kept = None if replaced is None else replaced[1]
-        return StandardForm(Matrix(rows), m, c, lower, upper, norms, root, compiled, equalities, kept)
+        return StandardForm(Matrix(rows, m), m, c, lower, upper, norms, root, compiled, equalities, kept)
 
     @property
     def d(self) -> int:

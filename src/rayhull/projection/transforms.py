@@ -102,18 +102,20 @@ def _where(sides: Sequence[Tensor | None], values: Sequence[Tensor]) -> list[Ten
 # -- torch.vmap: all calls at once, as one larger batch ----------------------------------------------------------------
 
 
-def _stacked(value: Tensor | None, place: int | None, calls: int) -> Any:
+def _stacked(values: Sequence[Tensor | None], places: Sequence[int | None], calls: int) -> Any:
     """What each call is given, along a new first axis."""
-    if value is None:
-        return None
-    return value.expand(calls, *value.shape) if place is None else value.movedim(place, 0)
+    return [
+        v if v is None else v.expand(calls, *v.shape) if place is None else v.movedim(place, 0)
+        for v, place in zip(values, places, strict=False)
+    ]
 
 
-def _aligned(sides: Sequence[Tensor | None], batch: int, event: int) -> list[Tensor | None]:
-    """Sides (calls, \\*, own event shape), with axes of length 1 for the ``batch`` axes of points that they lack."""
+def _aligned(sides: Sequence[Tensor | None], x: Tensor, options: Sequence[Any]) -> list[Tensor | None]:
+    """Sides (calls, \\*, own event shape), with axes of length 1 for the batch axes of the points that they lack."""
     out: list[Tensor | None] = []
+    event = options[3]
     for side, own in zip(sides, (1, 1, event, event), strict=True):
-        missing = 0 if side is None else batch - (side.ndim - 1 - own)
+        missing = 0 if side is None else x.ndim - event - (side.ndim - own)
         out.append(side if side is None else side.reshape(len(side), *(1,) * missing, *side.shape[1:]))
     return out
 
@@ -121,19 +123,16 @@ def _aligned(sides: Sequence[Tensor | None], batch: int, event: int) -> list[Ten
 @nearest.register_vmap
 def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     n, options = info.batch_size, inputs[5:]
-    x, *sides = (_stacked(v, place, n) for v, place in zip(inputs[:5], in_dims[:5], strict=True))
-    event = options[3]
-    z, multipliers = nearest(x, *_aligned(sides, x.ndim - 1 - event, event), *options)
+    x, *sides = _stacked(inputs[:5], in_dims, n)
+    z, multipliers = nearest(x, *_aligned(sides, x, options), *options)
     return (z, multipliers.reshape(n, len(multipliers) // n, multipliers.shape[1])), (0, 0)
 
 
 @nearest_backward.register_vmap
 def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     n, options = info.batch_size, inputs[7:]
-    grad, multipliers, x, *sides = (_stacked(v, place, n) for v, place in zip(inputs[:7], in_dims[:7], strict=True))
-    event = options[3]
-    aligned = _aligned(sides, x.ndim - 1 - event, event)
-    grads = nearest_backward(grad, multipliers.flatten(0, 1), x, *aligned, *options)
+    grad, multipliers, x, *sides = _stacked(inputs[:7], in_dims, n)
+    grads = nearest_backward(grad, multipliers.flatten(0, 1), x, *_aligned(sides, x, options), *options)
     shapes = [x.shape, *((n, 0) if side is None else side.shape for side in sides)]
     return [g if not g.numel() else g.reshape(shape) for g, shape in zip(grads, shapes, strict=True)], [0] * len(grads)
 
@@ -141,10 +140,7 @@ def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
 @nearest_forward.register_vmap
 def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     n, options = info.batch_size, inputs[11:]
-    all_calls = [_stacked(v, place, n) for v, place in zip(inputs[:11], in_dims[:11], strict=True)]
-    changes, multipliers, x, sides = all_calls[:5], all_calls[5], all_calls[6], all_calls[7:]
-    event = options[3]
-    batch = x.ndim - 1 - event
-    along = _aligned(changes[1:], batch, event)
-    own = _aligned(sides, batch, event)
-    return nearest_forward(changes[0], *along, multipliers.flatten(0, 1), x, *own, *options), 0
+    dx, *rest = _stacked(inputs[:11], in_dims, n)
+    changes, multipliers, x, sides = rest[:4], rest[4], rest[5], rest[6:]
+    along, own = _aligned(changes, x, options), _aligned(sides, x, options)
+    return nearest_forward(dx, *along, multipliers.flatten(0, 1), x, *own, *options), 0

@@ -100,20 +100,18 @@ def windows(
     event = as_shape(shape)
     sizes = _per_axis(size, event, "size")
     strides = sizes if stride is None else _per_axis(stride, event, "stride")
-    sums = sp.csr_array(np.ones((1, 1), np.int64))
-    counts = []
-    for n, length, hop in zip(event, sizes, strides, strict=True):
+    for n, length in zip(event, sizes, strict=True):
         if length > n:
             raise ValueError(f"a window of size {length} does not fit into an axis of length {n}.")
-        starts = np.arange(0, n - length + 1, hop)
-        columns = (starts[:, None] + np.arange(length)).ravel()
-        line = (np.ones(columns.size, np.int64), (np.repeat(np.arange(len(starts)), length), columns))
-        sums = sp.csr_array(sp.kron(sums, sp.csr_array(line, shape=(len(starts), n)), format="csr"))
-        counts.append(len(starts))
+    pixels = np.arange(math.prod(event)).reshape(event)
+    within = np.lib.stride_tricks.sliding_window_view(pixels, sizes)[tuple(slice(None, None, s) for s in strides)]
+    counts = within.shape[: len(event)]
+    row = np.repeat(np.arange(math.prod(counts)), math.prod(sizes))
+    entries = np.ones(within.size, np.int64), (row, within.ravel())
+    sums = sp.csr_array(entries, shape=(math.prod(counts), pixels.size))
     if signs is None:
-        grid = ordered(None, tuple(counts))
-        return Polyhedron(sp.csr_array(grid.A @ sums), shape=event)
-    chosen = np.broadcast_to(np.asarray(signs), tuple(counts)).ravel()
+        return Polyhedron(sp.csr_array(ordered(None, counts).A @ sums), shape=event)
+    chosen = np.broadcast_to(np.asarray(signs), counts).ravel()
     if not np.isin(chosen, (-1, 0, 1)).all():
         raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
     keep = np.flatnonzero(chosen)

@@ -17,9 +17,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from rayhull.exact.numbers import Array
+from rayhull.sets.systems import System, is_wide
 
 STEPS = 50
 CLOSE = 1e-10  # Newton decrement at which the steps end
+MET = 1e-9  # and the error of the equalities, which the start need not meet
 LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
 FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
@@ -41,6 +43,7 @@ def newton(
         inside = _in_span(filled.dense, b, x, ridge, np.broadcast_to(towards, x.shape))
         if (b - A @ inside > 0).all():
             return inside
+    size = float(np.abs(e).max(initial=0.0))
     for _ in range(STEPS):
         inverse = 1 / (b - A @ x)
         pull = ridge * (x - towards)
@@ -51,7 +54,7 @@ def newton(
         if not (b - A @ after > 0).all():  # as deep as floats resolve
             break
         x = after
-        if -float(rates.sum() + pull @ step) < CLOSE:
+        if -float(rates.sum() + pull @ step) < CLOSE and np.abs(e - E @ x).max(initial=0.0) < MET * (1 + size):
             break
     return np.asarray(x)
 
@@ -99,6 +102,8 @@ def _newton_step(
 ) -> Array:
     """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W = A / slack."""
     gradient = -(A.T @ inverse + pull)
+    if is_wide(len(pull)):
+        return _wide_step(_over_slacks(A, inverse), ridge, E, gradient, residual)
     try:
         if filled is None:
             W = _over_slacks(A, inverse)
@@ -112,6 +117,14 @@ def _newton_step(
 def _over_slacks(A: sp.csr_array, inverse: Array) -> sp.csr_array:
     """W, the rows over their slacks."""
     return sp.csr_array(sp.diags_array(inverse) @ A)
+
+
+def _wide_step(W: sp.csr_array, ridge: float, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
+    """The same with W itself in the system, which a long row does not fill; bounds add to the diagonal."""
+    many = np.diff(W.indptr) > 1
+    diagonal = ridge + np.asarray(W[np.flatnonzero(~many)].power(2).sum(0)).ravel()
+    rows, soft = sp.vstack([E, W[np.flatnonzero(many)]]), np.repeat([0.0, 1.0], [len(residual), many.sum()])
+    return System(diagonal, rows, soft).solve(gradient, np.append(residual, np.zeros(many.sum())))[0]
 
 
 def _sparse_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:

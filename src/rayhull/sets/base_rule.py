@@ -37,6 +37,7 @@ from rayhull.sets.rows import Array
 SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken
 ENTRIES = 200_000  # of the linear program: beyond it only the rule of least norm is tried
+MOST_BYTES = 4 * 10**9  # of the dense matrices of a rule
 SECONDS = 60.0  # of one linear program
 OUT_OF_TIME = 1  # SciPy's status
 DEPENDENT = 1e-9
@@ -127,6 +128,7 @@ class Family:
             )
         ranges = [_range(P, name, varies[name]) for name in sides]
         low, high = (np.concatenate([r[k] for r in ranges]) if ranges else np.zeros(0) for k in (0, 1))
+        _refuse_large(P, len(low))
         B, D = _dependence(P, sides)
         middle = _middle(P, sides, (low + high) / 2)
         E = P.equality_rows.matrix.toarray()
@@ -217,6 +219,16 @@ class Family:
         if broken.any():
             names = tuple(str(self.P.rows.names[int(i)]) for i in np.flatnonzero(broken))
             raise NoBaseRuleError(f"The range leaves no slack for {', '.join(names[:4])}. Narrow the range.", names)
+
+
+def _refuse_large(P: Polyhedron, p: int) -> None:
+    """Before memory is taken: how the rows and the point depend on θ is dense, and so is the null space."""
+    size = 8 * (len(P.rows) + len(P.equality_rows) + P.dim) * (p + P.dim)
+    if size > MOST_BYTES:
+        raise NoBaseRuleError(
+            f"A base rule for {p} sides of {P.dim} coordinates takes about {size / 1e9:.1f} GB: let fewer things vary, "
+            "or give base points with the call (base=)."
+        )
 
 
 def _length(P: Polyhedron, name: str) -> int:

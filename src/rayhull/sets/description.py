@@ -167,42 +167,19 @@ def _outline_of(points: Array, window: Array | None) -> Outline:
 
 
 def ring(points: Array) -> Array:
-    """Numbers of the extreme points (n, 0 to 2) in the order of the hull, counter-clockwise.
+    """Numbers of the extreme points (n, 0 to 2) in the order of the hull, counter-clockwise."""
+    from scipy.spatial import ConvexHull  # for pictures alone
 
-    Examples:
-        >>> import numpy as np
-        >>> ring(np.array([[0.0, 0], [1, 1], [1, 0], [0, 1], [0.5, 0.5]])).tolist()
-        [0, 2, 1, 3]
-    """
     if points.shape[1] == 0:
         return np.zeros(1, np.int64)
     if points.shape[1] == 1:
         return np.array([points[:, 0].argmin(), points[:, 0].argmax()])
-    order = np.lexsort((points[:, 1], points[:, 0])).tolist()
-    lower, upper = _chain(points, order), _chain(points, order[::-1])
-    return np.array(lower[:-1] + upper[:-1], np.int64)
-
-
-def _chain(points: Array, order: list[int]) -> list[int]:
-    """The lower hull of points given from left to right (Andrew's monotone chain)."""
-    kept: list[int] = []
-    for i in order:
-        while len(kept) > 1 and _turn(points[kept[-2]], points[kept[-1]], points[i]) <= SAME:
-            kept.pop()
-        kept.append(i)
-    return kept
-
-
-def _turn(a: Array, b: Array, c: Array) -> float:
-    """The sine of the angle at a from b to c, positive to the left."""
-    size = float(np.linalg.norm(b - a) * np.linalg.norm(c - a))
-    turn = float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
-    return turn / size if size else 0.0
+    return np.asarray(ConvexHull(points).vertices)
 
 
 def _faces(points: Array) -> list[Array]:
     """The facets of a hull in R^3 as rings; triangles of one plane are one face."""
-    from scipy.spatial import ConvexHull  # for pictures alone
+    from scipy.spatial import ConvexHull
 
     hull = ConvexHull(points)
     planes: dict[tuple[float, ...], set[int]] = {}

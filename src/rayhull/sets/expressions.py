@@ -189,7 +189,7 @@ class Expression:
         return _rule(self, "<=", other)
 
     def __ge__(self, other: Any) -> Rule:
-        return _rule(self, ">=", other)
+        return NotImplemented if getattr(other, "is_norm", False) else _rule(self, ">=", other)
 
     def __eq__(self, other: Any) -> Rule:  # type: ignore[override]
         return _rule(self, "==", other)

@@ -23,6 +23,8 @@ import scipy.sparse as sp
 from rayhull.errors import RayhullError
 from rayhull.sets.interior import base_point
 from rayhull.sets.rows import Array, Rows
+from rayhull.sets.rows import unit_rows as sparse_unit_rows
+from rayhull.sets.systems import independent_sparse_rows
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
@@ -35,6 +37,7 @@ CLEAR = 1e-9  # slack beyond rounding, relative to the terms of the row
 SMALLEST, BISECTIONS = 1e-14, 80
 FEW, DENSE = 256, 1000  # coordinates up to which H^(-1/2) comes from singular values, and at all (beyond: a diagonal)
 ROUND, POWERS = 16.0, 30  # a condition number that needs no better coordinates; power iterations that estimate it
+COORDINATES, ENTRIES = 2000, 1_000_000  # of a block, and of its rows as a dense matrix, beyond which maps stay sparse
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 
 
@@ -46,7 +49,12 @@ class Frame:
     cone: Array  # numbers of the rows a·x <= b with a·base = b
     loose: Array  # numbers of the rows with slack
     slack: Array  # (len(loose),) b - a·base > 0
-    equal: Array  # (n, k) orthonormal basis of the equalities' row space
+    equal: Array | sp.sparray  # (n, k) orthonormal basis of the equalities' row space; independent rows of a large set
+
+
+def is_large(P: Polyhedron) -> bool:
+    """Whether maps into a block keep its rows sparse: dense ones are for any device and for graphs."""
+    return P.dim > COORDINATES or P.dim * len(P.inequalities) > ENTRIES
 
 
 def inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> Frame:
@@ -121,12 +129,18 @@ def _independent(rows: Array) -> bool:
     return bool(values[-1] > DEPENDENT * values[0])
 
 
-def equality_basis(P: Polyhedron, implicit: Array) -> Array:
-    """An orthonormal basis (n, k) of the span of the equalities and of the rows that hold with equality everywhere."""
-    rows = sp.vstack([P.independent_equalities.matrix, P.rows.matrix[np.flatnonzero(implicit)]]).toarray()
-    if not len(rows):
+def equality_basis(P: Polyhedron, implicit: Array) -> Array | sp.sparray:
+    """A basis (n, k) of the span of the equalities and of the rows that hold with equality everywhere.
+
+    It is orthonormal; of a large set it is sparse, rows of the set of length 1.
+    """
+    rows = sp.vstack([P.independent_equalities.matrix, P.rows.matrix[np.flatnonzero(implicit)]], format="csr")
+    if is_large(P):
+        unit = sparse_unit_rows(rows, np.zeros(rows.shape[0]))[0]
+        return sp.csc_array((unit[independent_sparse_rows(unit)] if implicit.any() else unit).T)
+    if not rows.shape[0]:
         return np.zeros((P.dim, 0))
-    return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))
+    return np.asarray(scipy.linalg.orth(unit_rows(rows.toarray()).T, rcond=DEPENDENT))
 
 
 def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
@@ -224,7 +238,7 @@ def round_coordinates(
     slack: Array,
     size: float | None = None,
     *,
-    equal: Array | None = None,
+    equal: Array | sp.sparray | None = None,
     diagonal: bool = False,
 ) -> Array:
     """M = H^(-1/2), symmetric (d, d), or the diagonal (d,) of a diagonal one.
@@ -233,7 +247,7 @@ def round_coordinates(
         rows: the inequalities' rows (m, d).
         slack: b - A x0 (m,), positive.
         size: the scale of the data where the set is unbounded; None for a bounded set, which has its own.
-        equal: an orthonormal basis (d, k) of the equalities' row space: M then maps into their null space.
+        equal: a basis (d, k) of the equalities' row space: M then maps into their null space.
         diagonal: from the diagonal of H alone, as beyond 1000 coordinates, and beyond 256 where that is round already.
             Bounds stay bounds in such coordinates.
 
@@ -255,7 +269,7 @@ def round_coordinates(
         curvature, directions = _principal(weighted.toarray())
     else:
         assert equal is not None
-        basis = scipy.linalg.null_space(equal.T)  # (d, free)
+        basis = scipy.linalg.null_space(sp.csr_array(equal.T).toarray())  # (d, free)
         curvature, directions = _principal(weighted @ basis)
         directions = directions @ basis.T  # (free, d)
     spread = 1 / np.sqrt(curvature + ridge(curvature, size, weighted.shape[1]))

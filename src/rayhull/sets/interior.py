@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr
 
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.barrier import LARGE, newton
+from rayhull.sets.barrier import LARGE, MET, newton
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
-from rayhull.sets.rows import Label, Names, Rows, compressed
+from rayhull.sets.rows import Names, Rows, compressed
+from rayhull.sets.systems import System, independent_sparse_rows, is_wide
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
 DEEP = 1e-6  # slack of unit rows that is no rounding, relative to 1 + max|x|
+FAIR = 0.05  # of the median slack that every row has at a point which is taken for a centre
 NEARER = (1.0, 0.1, 0.01)  # shares of the scale by which the nearest point to 0 is approached from inside
 STEPS = 40  # of a random chain, and one more for each coordinate up to 100
 REACH = 10.0  # unbounded directions are followed this many times the set's own size
@@ -51,9 +52,12 @@ def independent_equalities(rows: Rows) -> Rows:
     Rows that are far from dependent stay as they are. Exact ones that are not are reduced by exact elimination, so that
     {x1 + x2 + x3 = 0, 10¹⁰ (x1 + x2 + x3) + x3 = 1} becomes {x1 + x2 = -1, x3 = 1}; floats are made orthonormal.
     """
-    if not len(rows) or len(rows) * rows.dim > DENSE_ENTRIES:
+    if not len(rows):
         return rows
     unit, rhs, _ = rows.unit
+    if is_wide(rows.dim) or len(rows) * rows.dim > DENSE_ENTRIES:
+        kept = independent_sparse_rows(unit)
+        return rows if len(kept) == len(rows) else rows.take(kept)
     _, triangle, order = scipy.linalg.qr(unit.toarray().T, mode="economic", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     if len(rows) <= rows.dim and pivots.min() > WELL:
@@ -89,23 +93,32 @@ def _orthonormal(unit: Array, rhs: Array, chosen: Array) -> Rows:
 
 
 def _from_table(matrix: Array, rhs: Array) -> Rows:
-    return Rows(*compressed(matrix), rhs, Names.by(Label("equality {}"), np.arange(len(matrix))))
+    return Rows(*compressed(matrix), rhs, Names.by("equality {}".format, np.arange(len(matrix))))
 
 
 def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The equalities of P, stated and implicit (booleans over ``P.rows``), as unit rows and right-hand sides."""
     rows = Rows.stack([P.independent_equalities, P.rows.take(np.flatnonzero(implicit))])
+    if is_wide(P.dim) and implicit.any():
+        rows = rows.take(independent_sparse_rows(rows.unit[0]))
     return rows.unit[:2]
+
+
+def hull_basis(P: Polyhedron, implicit: Array) -> Array:
+    """An orthonormal basis (d, k) of the directions of the affine hull."""
+    equal = affine_hull(P, implicit)[0].toarray()
+    return np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
 
 
 def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
     """Points (n, d) that satisfy E x = e but for rounding, corrected to the last few ulp."""
+    plane = System(np.ones(E.shape[1]), E, np.zeros(len(e)))
     for _ in range(2 if len(e) else 0):
         residual = (E @ points.T).T - e
-        if E.shape[0] * E.shape[1] <= DENSE_ENTRIES:
+        if not is_wide(E.shape[1]) and E.shape[0] * E.shape[1] <= DENSE_ENTRIES:
             points = points - np.linalg.lstsq(E.toarray(), residual.T, rcond=None)[0].T
         else:
-            points = points - np.stack([lsqr(E, r, atol=1e-16, btol=1e-16)[0] for r in residual])
+            points = points - plane.solve(q=residual.T)[0].T
     return points
 
 
@@ -141,7 +154,9 @@ def _from_blocks(P: Polyhedron) -> Centre:
 
 
 def _centre_of_block(P: Polyhedron) -> Centre:
-    start = _at_hand(P) or _relative_interior(P)
+    start = at_hand(P) or _relative_interior(P)
+    if is_wide(P.dim) and _is_fair(P, start):
+        return start
     A, b = loose_rows(P, start.implicit)
     E, e = affine_hull(P, start.implicit)
     size = max(1.0, float(np.abs(start.point).max()))
@@ -149,24 +164,45 @@ def _centre_of_block(P: Polyhedron) -> Centre:
     return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
 
 
-def _at_hand(P: Polyhedron) -> Centre | None:
-    """A point with slack in every row that needs no LP, for large sets and for those within [-1, 1].
+def at_hand(P: Polyhedron) -> Centre | None:
+    """A point with slack in every row that needs no LP, for large sets and for those within [-1, 1]; kept.
 
     An LP takes seconds for a large set, and a quarter of a second to import for the first one of a process. Within
     [-1, 1] the centre does not depend on the point that it is looked for from: R is 1.
     """
+    if "at hand" not in P.kept:
+        P.kept["at hand"] = _at_hand(P)
+    found: Centre | None = P.kept["at hand"]
+    return found
+
+
+def _at_hand(P: Polyhedron) -> Centre | None:
     unit = np.abs([P.lower_bounds, P.upper_bounds]).max(initial=0.0) <= 1
-    if P.rows.matrix.nnz < LARGE and not unit:
+    if not is_wide(P.dim) and P.rows.matrix.nnz < LARGE and not unit:
         return None
     none, (A, b, norms) = np.zeros(len(P.rows), bool), P.rows.unit
     if not norms.all():
         return None
-    E, e = affine_hull(P, none)
+    (E, e), (all_E, all_e, _) = affine_hull(P, none), P.equality_rows.unit
     for point in _guesses(P, A, b):
-        point = onto_equalities(E, e, point[None, :])[0]
-        if (b - A @ point > DEEP * (1 + np.abs(point).max())).all():
-            return Centre(point, none)
+        for found in _on_equalities(A, b, E, e, point):
+            size = 1 + np.abs(found).max()
+            if (b - A @ found > DEEP * size).all() and np.abs(all_e - all_E @ found).max(initial=0.0) < MET * size:
+                return Centre(found, none)
     return None
+
+
+def _on_equalities(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, point: Array) -> Iterator[Array]:
+    """The nearest point of the equalities; for many coordinates also the one that Newton steps from within lead to."""
+    yield onto_equalities(E, e, point[None, :])[0]
+    if len(e) and is_wide(A.shape[1]) and (b - A @ point > 0).all():
+        yield onto_equalities(E, e, newton(A, b, E, e, point, 1.0)[None, :])[0]
+
+
+def _is_fair(P: Polyhedron, found: Centre) -> bool:
+    """Whether no slack is much smaller than most: as good as a centre, whose Newton steps factor a system each."""
+    slack = (P.rows.unit[1] - P.rows.unit[0] @ found.point)[~found.implicit]
+    return not len(slack) or bool(slack.min() > FAIR * np.median(slack))
 
 
 def _guesses(P: Polyhedron, A: sp.csr_array, b: Array) -> Iterator[Array]:
@@ -258,19 +294,10 @@ def _unbounded(P: Polyhedron, scale: float) -> Array:
 
 
 def scale_from(targets: Array) -> float:
-    """The scale of the data: the root mean square of the targets' coordinates.
-
-    Shape: (n, event shape), NumPy or torch
-
-    Examples:
-        >>> import numpy as np, rayhull as rh
-        >>> from rayhull.sets.interior import scale_from
-        >>> scale_from(np.array([[3.0, -3.0], [3.0, 3.0]]))
-        3.0
-    """
+    """The scale of the data: the root mean square of the targets' coordinates. Shape: (n, event shape)."""
     values = np.asarray(targets, np.float64)
     if not values.size or not np.isfinite(values).all():
-        raise ValueError("scale_from needs finite targets, at least one.")
+        raise ValueError("scale needs finite targets, at least one.")
     return float(np.sqrt((values**2).mean())) or 1.0
 
 
@@ -311,8 +338,7 @@ def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
 
 def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
     """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
-    equal = affine_hull(P, implicit)[0].toarray()
-    basis = scipy.linalg.null_space(equal) if len(equal) else np.eye(P.dim)
+    basis = hull_basis(P, implicit)
     A, b = loose_rows(P, implicit)
     weighted = (A @ basis) / (b - A @ x)[:, None]
     size = max(1.0, float(np.abs(x).max()))

@@ -5,7 +5,9 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +17,10 @@ import scipy.sparse as sp
 from rayhull.errors import EmptySetError
 from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, reduction
 from rayhull.exact.numbers import Array, others
+from rayhull.exact.progress import patiently
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.rows import Label, Rows
+from rayhull.sets.rows import Rows, indexed
+from rayhull.sets.systems import is_wide
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -31,6 +35,7 @@ SAME = 1e-7  # of a set's size: sets that differ by less are not told apart
 # Where rows are exact, a violation below BARELY needs a proof in integers (HiGHS allows itself 1e-7), and so does any
 # violation of unit rows with entries below SEEN (HiGHS takes them for 0).
 BARELY, SEEN = 1e-5, 1e-9
+MANY = 2000  # rows from which a linear program may take seconds
 FEW = 64  # a contradiction of at most this many rows is thinned to one in which every row is needed
 
 
@@ -38,8 +43,9 @@ def solve(
     cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None), seconds: float = np.inf
 ) -> Any:
     """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS, which stops after so many seconds."""
-    none = A.shape[0] == 0, A_eq.shape[0] == 0
-    return scipy.optimize.linprog(
+    none, many = (A.shape[0] == 0, A_eq.shape[0] == 0), A.shape[0] > MANY
+    run = partial(
+        scipy.optimize.linprog,
         cost,
         A_ub=None if none[0] else A,
         b_ub=None if none[0] else b,
@@ -47,13 +53,14 @@ def solve(
         b_eq=None if none[1] else b_eq,
         bounds=bounds,
         # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
-        method="highs-ipm" if A.shape[0] > 2000 else "highs",
+        method="highs-ipm" if many else "highs",
         options={
             "primal_feasibility_tolerance": TOLERANCE,
             "dual_feasibility_tolerance": TOLERANCE,
             "time_limit": seconds,
         },
     )
+    return patiently(run, f"a linear program of {A.shape[0]} rows") if many else run()
 
 
 def feasible_point(rows: Rows, equalities: Rows) -> Array | None:
@@ -123,6 +130,10 @@ def is_bounded(P: Polyhedron) -> bool:
     """
     if np.isfinite(P.lower_bounds).all() and np.isfinite(P.upper_bounds).all():
         return True
+    if _has_ray(P):
+        return False
+    if is_wide(P.dim) and _no_way_out(P):
+        return True
     A, _, _ = P.rows.unit
     E, _, _ = P.equality_rows.unit
     if row_rank(Rows.stack([P.rows, P.equality_rows])) < P.dim:
@@ -132,6 +143,36 @@ def is_bounded(P: Polyhedron) -> bool:
     bounds = [(1, None)] * m + [(None, None)] * k
     result = solve(np.zeros(m + k), sp.csr_array((0, m + k)), np.zeros(0), both, np.zeros(P.dim), bounds)
     return bool(result.status == 0)
+
+
+def _has_ray(P: Polyhedron) -> bool:
+    """Whether rows are too few to bound a set, or 1 or -1 in all coordinates is a ray: what needs no elimination."""
+    m, k = len(P.rows), len(P.equality_rows)
+    if m + k <= P.dim and k < P.dim:
+        return True
+    along, equal = (np.asarray(part.matrix.sum(1)).ravel() for part in (P.rows, P.equality_rows))
+    return not equal.any() and bool((along <= 0).all() or (along >= 0).all())
+
+
+def _no_way_out(P: Polyhedron) -> bool:
+    """Whether rows prove one after the other that no ray moves any coordinate; what is not proved so may hold.
+
+    Of a row a·r <= 0 whose terms are all known to be >= 0 but one, that one is <= 0.
+    """
+    A, E = P.rows.matrix, P.equality_rows.matrix
+    rows = sp.csr_array(sp.vstack([A, E, -E]))
+    sign, column = np.sign(rows.data), rows.indices
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    known = np.zeros((2, P.dim), bool)  # r <= 0, r >= 0
+    while True:
+        below = known[np.where(sign > 0, 1, 0), column]  # the term is >= 0
+        open_terms = np.bincount(row[~below], minlength=rows.shape[0])[row]
+        told = (open_terms == 0) | ((open_terms == 1) & ~below)
+        new = known.copy()
+        new[np.where(sign > 0, 0, 1)[told], column[told]] = True
+        if (new == known).all():
+            return bool(known.all())
+        known = new
 
 
 @one_blas_thread()
@@ -191,14 +232,20 @@ def _keys(rows: Rows) -> list[bytes]:
 
 
 @one_blas_thread()
-def refuse_if_empty(P: Polyhedron) -> None:
-    """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0."""
+def refuse_if_empty(P: Polyhedron, at_hand: Callable[[Polyhedron], object]) -> None:
+    """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0.
+
+    Args:
+        at_hand: an interior point of a block of many coordinates that needs no linear program, or None.
+    """
     _refuse_crossed_bounds(P)
     _refuse_rows_of_zeros(P)
     nearest = np.clip(0.0, P.lower_bounds, P.upper_bounds)
     if nearest.any() and P.contains_exactly(nearest.reshape(P.shape)):
         return
     for group in P.block_groups:
+        if is_wide(group.polyhedron.dim) and at_hand(group.polyhedron) is not None:
+            continue
         rows, equalities = P.rows.take(group.rows[0]), P.equality_rows.take(group.equality_rows[0])
         names = _contradiction(rows, equalities)
         if names is not None:
@@ -216,7 +263,7 @@ def _refuse_crossed_bounds(P: Polyhedron) -> None:
     if len(crossed):
         assert P.lower is not None
         assert P.upper is not None
-        place = Label("x[{}]", P.shape)(crossed[0])
+        place = indexed("x", crossed[0], P.shape)
         low, high = (bound.ravel()[crossed[0]] for bound in (P.lower, P.upper))
         raise EmptySetError(
             f"lower > upper in {len(crossed)} coordinates, first at {place}: {low} > {high}.",

@@ -15,14 +15,14 @@ from rayhull.sets.reading import Given, as_numpy, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.statement import Statement
 
 ULPS = 16  # the default tolerance of contains, in units of the dtype's eps
 CHUNK = 4_000_000  # values of rows at samples looked at together
 SHOWN = 20  # rules in a printed table
 
 
-def violation(P: Polyhedron, x: Any, **sides: Any) -> Any:
+def violation(P: Statement, x: Any, **sides: Any) -> Any:
     """The largest amount by which a row or bound is exceeded, 0 inside. Shape: (\\*, event shape) → (\\*)."""
     flat, batch = flatten(P, x)
     given, points, batch = read_given(P, _float64(flat), batch, **sides)
@@ -37,7 +37,7 @@ def violation(P: Polyhedron, x: Any, **sides: Any) -> Any:
     return xp.amax(xp.concatenate(worst, axis=1), axis=1).reshape(batch)
 
 
-def contains(P: Polyhedron, x: Any, atol: float | None, **sides: Any) -> Any:
+def contains(P: Statement, x: Any, atol: float | None, **sides: Any) -> Any:
     """Whether every row and bound holds up to atol (default: 16 ulp of the row's scale). NaN is outside."""
     flat, batch = flatten(P, x)
     flat = flat.detach() if is_torch(flat) else flat
@@ -53,7 +53,7 @@ def contains(P: Polyhedron, x: Any, atol: float | None, **sides: Any) -> Any:
     return inside.reshape(batch)
 
 
-def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
+def contains_exactly(P: Statement, x: Any, **sides: Any) -> Any:
     """Whether each x is inside in rational arithmetic on the floats given: the judge of ``strict=True``.
 
     A set stated with inexact floats is taken as the dyadic rationals that they are. Floats decide what they can decide
@@ -83,7 +83,7 @@ def contains_exactly(P: Polyhedron, x: Any, **sides: Any) -> Any:
     return inside.reshape(batch)
 
 
-def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
+def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
     """x as (samples, d) and its batch shape, after a check of its event shape."""
     if not is_torch(x):
         x = np.asarray(by_name(P, x))
@@ -95,7 +95,7 @@ def flatten(P: Polyhedron, x: Any) -> tuple[Any, tuple[int, ...]]:
     return x.reshape(math.prod(batch), P.dim), batch
 
 
-def by_name(P: Polyhedron, x: Any) -> Any:
+def by_name(P: Statement, x: Any) -> Any:
     """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
     labels = getattr(x, "columns", getattr(x, "index", None))
     if P.coordinate_names is None or labels is None or callable(labels):
@@ -151,14 +151,16 @@ class Slack:
         return "\n".join(lines + ([f"... {count(len(self) - SHOWN, 'rule')} more"] if len(self) > SHOWN else []))
 
 
-def slack(P: Polyhedron, x: Any) -> Slack:
-    """See :meth:`rayhull.Polyhedron.slack`."""
+def slack(P: Statement, x: Any, cones: tuple[list[str], Any, Any] | None = None) -> Slack:
+    """See :meth:`rayhull.Polyhedron.slack`; ``cones``: names, slacks and tolerances (n, m) of rules beside the rows."""
     points, batch = flatten(P, x)
-    parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
-    values = _namespace(points).concatenate([0.0 - abs(parts[0][0]), parts[1][0]], axis=1)  # (n, m)
+    parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)] + ([] if cones is None else [cones[1:]])
+    first = 0.0 - abs(parts[0][0])
+    values = _namespace(points).concatenate([first, *(part[0] for part in parts[1:])], axis=1)  # (n, m)
     plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
     order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
-    names, kinds = [*P.equality_rows.names, *P.rows.names], _kinds(plain, margin, len(P.equality_rows))
+    kinds = _kinds(plain, margin, len(P.equality_rows))
+    names = [*P.equality_rows.names, *P.rows.names, *([] if cones is None else cones[0])]
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
     return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
 
@@ -180,9 +182,9 @@ def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
     return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
 
 
-def explain(P: Polyhedron, x: Any) -> str:
+def explain(P: Any, x: Any) -> str:
     """See :meth:`rayhull.Polyhedron.explain`."""
-    found = slack(P, x)
+    found: Slack = P.slack(x)
     if len(flatten(P, x)[0]) != 1:
         raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
     broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
@@ -205,12 +207,12 @@ def _verdict(broken: int, rules: int) -> str:
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
 
 
-def _stated_and_given(P: Polyhedron, given: Given) -> tuple[tuple[Rows, Any, Any, bool], ...]:
+def _stated_and_given(P: Statement, given: Given) -> tuple[tuple[Rows, Any, Any, bool], ...]:
     """(stated rows, given matrix, given right-hand sides, whether they are equalities)"""
     return (P.inequalities, given.A, given.b, False), (P.equalities, given.A_eq, given.b_eq, True)
 
 
-def _excesses(P: Polyhedron, x: Any, given: Given) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
+def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
     """For each kind of rule: a·x - c (n, m) over 2^k, the exponents k, (‖a‖₁, c) over 2^k, whether it is an equality.
 
     The powers of two keep sums from overflowing; they change no digit.

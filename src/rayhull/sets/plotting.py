@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+import io
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.errors import MissingExtraError
+from rayhull.errors import RayhullError, optional
 from rayhull.exact.numbers import Array
-from rayhull.sets.description import Outline, outline, projection, section, shadow
+from rayhull.sets.description import Outline, outline, projection, section
 from rayhull.sets.membership import by_name
 from rayhull.sets.reading import as_numpy
+from rayhull.sets.rows import affine_text, number_text
 
 if TYPE_CHECKING:
-    from rayhull.conversion.generators import Generators
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.statement import Statement
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart; markers differ as well
 BLUE, GREEN, VERMILION = "#0072B2", "#009E73", "#D55E00"
+RULES = 8  # inequalities, and equalities, listed in a notebook
+TURNS = 721  # directions in which the boundary of a set with cones is drawn
 
 
 def plot_polyhedron(
@@ -45,19 +50,27 @@ def plot_polyhedron(
     ax = axes(ax, len(pick))
     draw(ax, found, vertices=vertices, color=color)
     if shown is not None:
-        draw_points(ax, around, _judged(P, points))
+        draw_points(ax, around, as_numpy(P.contains(points)).ravel())
     _label(ax, [P.coordinates[i] for i in pick])
     return ax
 
 
-def plot_generators(G: Generators, coordinates: Sequence[int] | None, *, ax: Any, window: Any, color: str) -> Any:
-    """See :meth:`rayhull.Generators.plot`."""
-    pick = np.arange(G.dim) if coordinates is None else np.asarray(coordinates, np.int64)
-    if len(pick) not in (2, 3):
-        raise ValueError(f"a picture shows two or three coordinates of {G.dim}: name them, as in plot((0, 1)).")
-    ax = axes(ax, len(pick))
-    draw(ax, outline(shadow(G, pick), _window(window, len(pick)), np.zeros((0, len(pick)))), vertices=True, color=color)
-    _label(ax, [f"x[{i}]" for i in pick])
+def plot_section(S: Any, coordinates: Sequence[Any] | None, at: Any, ax: Any, points: Any, color: str) -> Any:
+    """See :meth:`rayhull.ConvexSet.plot`: as far as the set reaches from the point in each direction."""
+    pick = picked(S, coordinates)
+    if len(pick) != 2:
+        raise ValueError("a set with cones is drawn in two coordinates: name them, as in plot((0, 1)).")
+    middle = S.centre.point if at is None else as_numpy(by_name(S, at)).astype(float).reshape(S.dim)
+    turns = np.linspace(0, 2 * np.pi, TURNS)
+    way = np.zeros((TURNS, S.dim))
+    way[:, pick] = np.stack([np.cos(turns), np.sin(turns)], 1)
+    ends = (middle + way * S.reach(middle, way)[:, None])[:, pick]
+    ax = axes(ax, 2)
+    ax.fill(*ends.T, facecolor=color, alpha=0.15, edgecolor=color, linewidth=1.5)
+    if points is not None:
+        shown = as_numpy(by_name(S, points)).astype(float).reshape(-1, S.dim)
+        draw_points(ax, shown[:, pick], as_numpy(S.contains(points)).ravel())
+    _label(ax, [S.coordinates[i] for i in pick])
     return ax
 
 
@@ -84,11 +97,6 @@ def _place(P: Polyhedron, coordinate: Any) -> int:
     return int(index)
 
 
-def _judged(P: Polyhedron, points: Any) -> Array:
-    """Whether each point is inside, up to the rounding of its own dtype."""
-    return as_numpy(P.contains(points)).ravel()
-
-
 def _window(window: Any, k: int) -> Array | None:
     """Lower and upper corner (2, k), from two numbers or two points."""
     if window is None:
@@ -98,10 +106,7 @@ def _window(window: Any, k: int) -> Array | None:
 
 def axes(ax: Any, k: int) -> Any:
     """The given axes, or new ones with k dimensions."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot", "A picture of a set") from None
+    plt = optional("matplotlib.pyplot", "matplotlib", "plot", "A picture of a set")
     if ax is None:
         figure = plt.figure(figsize=(5, 4.5), layout="constrained")
         ax = figure.add_subplot(projection="3d" if k == 3 else None)
@@ -167,3 +172,34 @@ def _label(ax: Any, names: list[str]) -> None:
         sizes = high - low
         ax.set_aspect("equal" if sizes.max() < 5 * sizes.min() else "auto")
         ax.spines[["top", "right"]].set_visible(False)
+
+
+def as_html(words: str, S: Statement, plot: Callable[..., Any]) -> str:
+    """``_repr_html_`` of a set or a layer: words, then a drawing of a set in the plane, or a table of its rules."""
+    body = (_svg(plot) if S.dim == 2 else "") or "<table>" + "".join(_table_rows(S)) + "</table>"
+    return f"<pre>{html.escape(words)}</pre>{body}"
+
+
+def _svg(plot: Callable[..., Any]) -> str:
+    """The drawing; nothing without matplotlib, or where there is nothing to draw."""
+    try:
+        from matplotlib.figure import Figure
+
+        figure, text = Figure(figsize=(3.4, 3.0), layout="constrained"), io.StringIO()
+        plot(ax=figure.subplots())
+    except (ImportError, RayhullError):
+        return ""
+    figure.savefig(text, format="svg")
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _table_rows(S: Statement) -> Iterator[str]:
+    for rows, sign in ((S.inequalities, "<="), (S.equalities, "==")):
+        for i in range(min(len(rows), RULES)):
+            part = slice(*rows.indptr[i : i + 2])
+            terms = zip((S.coordinates[c] for c in rows.indices[part]), rows.data[part].tolist(), strict=True)
+            rule = f"{affine_text(list(terms), 0)} {sign} {number_text(rows.offsets[i : i + 1].tolist()[0])}"
+            name, rule = html.escape(rows.names[i].removeprefix(rule)), html.escape(rule)
+            yield f"<tr><td>{name}</td><td><code>{rule}</code></td></tr>"
+        if len(rows) > RULES:
+            yield f"<tr><td></td><td>and {len(rows) - RULES} more</td></tr>"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets import membership
+from rayhull.sets.interior import at_hand
 from rayhull.sets.linear_programs import is_bounded, is_subset, refuse_if_empty
-from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows, read_scipy, to_scipy
+from rayhull.sets.reading import GivenSides, Shape, as_shape, common_dim, event_last, read_bound, read_names, read_rows
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.interior import Centre
     from rayhull.sets.products import BlockGroup
+
+MAX_GENERATORS = 1_000_000  # of a conversion, unless it is given another budget
 
 
 class Polyhedron(Statement):
@@ -71,7 +74,7 @@ class Polyhedron(Statement):
         low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
         super().__init__(event, inequalities, equalities, low, high, read_names(coordinates, dim))
         if not self.contains_zero:
-            refuse_if_empty(self)
+            refuse_if_empty(self, at_hand)
 
     @classmethod
     def from_rows(
@@ -93,32 +96,29 @@ class Polyhedron(Statement):
         made = cls.__new__(cls)
         Statement.__init__(made, shape, inequalities, equalities, lower, upper, coordinate_names)
         if check and not made.contains_zero:
-            refuse_if_empty(made)
+            refuse_if_empty(made, at_hand)
         return made
 
     # -- at a point ------------------------------------------------------------------------------------------
 
-    def violation(
-        self, x: Any, *,
-        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
-    ) -> Any:  # fmt: skip
+    def violation(self, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
         """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
 
-        What is given beside x replaces what the set states, or is added to it, for all samples or for each its own.
-        Where the set's coordinates have names, columns of a DataFrame are taken by theirs.
+        ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper`` beside x replace what the set states, or are added to it,
+        for all samples or for each its own. Columns of a DataFrame are taken by the names of the set's coordinates.
+        ``axis`` is the one that the event stands on, where it is not the last: 1 for the channels of images.
 
         Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
         torch as x is, in float64. Differentiable for tensors.
         """
-        return membership.violation(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
+        x, given = event_last(self, x, axis, **sides)
+        return membership.violation(self, x, **given)
 
-    def contains(
-        self, x: Any, atol: float | None = None, *,
-        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
-    ) -> Any:  # fmt: skip
+    def contains(self, x: Any, atol: float | None = None, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
         """Whether each x is inside: every row and bound holds up to ``atol``; sides of the sample as in ``violation``.
 
-        By default the tolerance is that of x's dtype: 16 ulp of ‖a‖₁ max|x| + |b| for each row a·x <= b.
+        By default the tolerance is that of x's dtype: 16 ulp of ``‖a‖₁ max|x| + |b|`` for each row a·x <= b. ``axis``
+        as in ``violation``, too.
 
         Shape: x (\\*, event shape) → booleans (\\*), NumPy or torch as x is.
 
@@ -128,17 +128,16 @@ class Polyhedron(Statement):
             >>> P.contains(np.array([0.9, 0.9]), b=np.array([[1.0], [2.0]]))    # one right-hand side for each sample
             array([False,  True])
         """
-        return membership.contains(self, x, atol, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
+        x, given = event_last(self, x, axis, **sides)
+        return membership.contains(self, x, atol, **given)
 
-    def contains_exactly(
-        self, x: Any, *,
-        A: Any = None, b: Any = None, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None,
-    ) -> Any:  # fmt: skip
+    def contains_exactly(self, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
         """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
 
         Sides of the sample as in ``violation``, taken as the dyadic rationals that they are.
         """
-        return membership.contains_exactly(self, x, A=A, b=b, A_eq=A_eq, b_eq=b_eq, lower=lower, upper=upper)
+        x, given = event_last(self, x, axis, **sides)
+        return membership.contains_exactly(self, x, **given)
 
     def __contains__(self, x: Any) -> bool:
         """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
@@ -279,6 +278,11 @@ class Polyhedron(Statement):
 
         return summary(self)
 
+    def _repr_html_(self) -> str:
+        from rayhull.sets.plotting import as_html
+
+        return as_html(repr(self), self, self.plot)
+
     def plot(
         self,
         coordinates: Sequence[Any] | None = None,
@@ -333,14 +337,22 @@ class Polyhedron(Statement):
             coordinate_names=common_names(self, other, {"lower": lower, "upper": upper}),
         )
 
-    @staticmethod
-    def from_scipy(constraints: Any, bounds: Any = None, shape: Shape | None = None) -> Polyhedron:
-        """From ``scipy.optimize.LinearConstraint`` (one or several) and ``Bounds``."""
-        return Polyhedron(*read_scipy(constraints, bounds), shape=shape)
+    def in_units(self, mean: Any, std: Any) -> Polyhedron:
+        """The same set in standardised units, {z : mean + std z is in the set}; exact where all numbers are.
 
-    def to_scipy(self) -> tuple[Any, Any]:
-        """As one ``scipy.optimize.LinearConstraint`` and one ``Bounds``."""
-        return to_scipy(self)
+        Args:
+            mean, std: a number, or one for each coordinate (event shape), std positive.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.parse("heat <= 1000 * share; heat >= 0; 0 <= share <= 1")
+            >>> Q = P.in_units(mean=[500, 0.5], std=[200, 0.25])
+            >>> [300, 0.25] in P, [-1, -1] in Q, [300, 0.5] in P, [-1, 0] in Q
+            (False, False, True, True)
+        """
+        from rayhull.sets.products import in_units
+
+        return in_units(self, mean, std)
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
@@ -349,9 +361,9 @@ class Polyhedron(Statement):
         return to_cvxpy(self, x)
 
 
-def need_set(P: object) -> None:
-    """Refuse what is not a set, with what to write instead."""
-    if isinstance(P, Polyhedron):
+def need_set(P: object, *, cones: bool = False) -> None:
+    """Refuse what is not a set, with what to write instead; ``cones``: whether it may have some."""
+    if isinstance(P, Polyhedron) or (cones and hasattr(P, "cones")):
         return
     if isinstance(P, tuple | list) and len(P) == 2:
         raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")

@@ -1,4 +1,4 @@
-"""Sets put together and taken apart: products, intersections, one set along an axis; and the blocks of a set.
+"""Sets put together and taken apart: products, one set along an axis; and the blocks of a set.
 
 A set is the product over its blocks, the groups of coordinates that no row ties together. Blocks that carry the same
 set, or its mirror image, are worked on once.
@@ -7,20 +7,21 @@ set, or its mirror image, are worked on once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import and_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import Array, alike, joined
+from rayhull.exact.numbers import Array, add, alike, as_fraction, grouped_sums, joined, multiply, reciprocals, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
-from rayhull.sets.reading import Shape, as_shape
+from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames
+
+if TYPE_CHECKING:
+    from rayhull.sets.cones import ConvexSet
 
 
 def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
@@ -31,7 +32,10 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
         Polyhedron(shape=(5,): 1 equality, x >= -1 .. 0, x <= 1.0 .. inf)
     """
-    _refuse_others(sets, "product")
+    if not sets:
+        raise ValueError("product needs at least one set.")
+    for s in sets:
+        need_set(s)
     dim = sum(s.dim for s in sets)
     event = (dim,) if shape is None else as_shape(shape)
     if math.prod(event) != dim:
@@ -71,26 +75,6 @@ def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
         assert s.coordinate_names is not None
         bounds |= {(i + int(start), side): name for (i, side), name in s.coordinate_names.bounds.items()}
     return CoordinateNames(listed, bounds)
-
-
-def intersection(sets: Iterable[Polyhedron]) -> Polyhedron:
-    """The points in every one of the sets.
-
-    Examples:
-        >>> import rayhull as rh
-        >>> rh.intersection([rh.monotone(5), rh.convex(5), rh.nonnegative(5)])
-        Polyhedron(shape=(5,): 7 inequalities, x >= 0)
-    """
-    sets = list(sets)
-    _refuse_others(sets, "intersection")
-    return reduce(and_, sets)
-
-
-def _refuse_others(sets: Sequence[Any], name: str) -> None:
-    if not sets:
-        raise ValueError(f"{name} needs at least one set.")
-    for s in sets:
-        need_set(s)
 
 
 def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
@@ -134,6 +118,38 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
         bound(P.upper),
         shape=event,
     )
+
+
+def in_units(P: Polyhedron, mean: Any, std: Any) -> Polyhedron:
+    """See :meth:`rayhull.Polyhedron.in_units`: a·(mean + std z) <= b is (a std)·z <= b - a·mean."""
+    centre, unit = units_of(P.shape, mean, std)
+    inverse = reciprocals(unit)
+
+    def moved(rows: Rows) -> Rows:
+        shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
+        return replace(rows, data=multiply(rows.data, unit[rows.indices]), offsets=add(rows.offsets, -shift))
+
+    def bound(values: Array | None) -> Array | None:
+        return None if values is None else multiply(add(values.ravel(), -centre), inverse).reshape(P.shape)
+
+    parts = moved(P.inequalities), moved(P.equalities), bound(P.lower), bound(P.upper)
+    return Polyhedron.from_rows(*parts, P.shape, check=False, coordinate_names=P.coordinate_names)
+
+
+def units_of(shape: tuple[int, ...], mean: Any, std: Any) -> tuple[Array, Array]:
+    """Mean and std, flat (d,); floats that are meant as exact numbers as such."""
+    found = []
+    for name, given in (("mean", mean), ("std", std)):
+        values = as_array(given, name)
+        if values.shape not in ((), shape, (math.prod(shape),)):
+            raise ValueError(f"{name} must be a number or have shape {shape}, got shape {values.shape}.")
+        exact = [as_fraction(v) for v in values.ravel().tolist()]
+        if None not in exact:
+            values = np.array([whole(v) for v in exact], object).reshape(values.shape)
+        found.append(np.broadcast_to(values.reshape(-1) if values.ndim else values, (math.prod(shape),)))
+    if not (np.isfinite(found[0].astype(float)) & (found[1] > 0) & (found[1] < math.inf)).all():
+        raise ValueError("mean must be finite, and std positive and finite: leave out a column that does not vary.")
+    return found[0], found[1]
 
 
 def axis_length(shape: Shape, axis: int, least: int = 1) -> int:
@@ -188,6 +204,20 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, 
         flat = _flat(P)
         return (_whole(P),) if flat is P else flat.block_groups
     return _Grouping(P, blocks).groups(mirrored=mirrored)
+
+
+def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
+    """The blocks of a set that no cone touches, then all other coordinates as one block, with the cones."""
+    P, touched = S.polyhedron, np.zeros(S.dim, bool)
+    touched[np.concatenate([cone.index for cone in S.cones])] = True
+    blocks = list(_split(P))
+    tied = [block for block in blocks if touched[block.coordinates].any()]
+    free = [block for block in blocks if not touched[block.coordinates].any()]
+    fields = ("coordinates", "inequalities", "equalities")
+    whole = _Block(*(np.sort(np.concatenate([getattr(block, name) for block in tied])) for name in fields))
+    own = _Grouping(P, [*free, whole])._group([(whole, 1)])
+    own = replace(own, polyhedron=S.restricted(own.polyhedron, whole.coordinates))  # type: ignore[arg-type]
+    return (*_Grouping(P, free).groups(mirrored=True), own)
 
 
 def _split(P: Polyhedron) -> Iterator[_Block]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-import scipy
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, safe_integers
-from rayhull.sets.rows import Label, Names, Rows, compressed, count
-from rayhull.sets.statement import CoordinateNames
+from rayhull.sets.rows import Names, Rows, compressed, count, indexed
+from rayhull.sets.statement import CoordinateNames, Statement
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -102,7 +102,7 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
     listed = tuple(names) if isinstance(names, list) else names
-    rule = Label(f"{a_name}[{{}}]") if listed is None else listed.__getitem__
+    rule = partial(indexed, a_name, shape=(m,)) if listed is None else listed.__getitem__
     return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
 
 
@@ -184,48 +184,59 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
     return CoordinateNames(tuple(names))
 
 
-# -- constraints of scipy.optimize -------------------------------------------------------------------------------------
+# -- the event on another axis than the last ---------------------------------------------------------------------------
 
 
-def read_scipy(constraints: Any, bounds: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """A, b, A_eq, b_eq, lower, upper of one or several ``LinearConstraint`` (lb <= A x <= ub) and ``Bounds``."""
-    listed = [constraints] if isinstance(constraints, scipy.optimize.LinearConstraint) else list(constraints or [])
-    above, equal = [], []
-    for item in listed:
-        if not isinstance(item, scipy.optimize.LinearConstraint):
-            raise TypeError(f"expected scipy.optimize.LinearConstraint, got {type(item).__name__}.")
-        A = sp.csr_array(item.A) if sp.issparse(item.A) else sp.csr_array(np.atleast_2d(item.A))
-        low, high = (np.broadcast_to(np.asarray(v, float), A.shape[0]) for v in (item.lb, item.ub))
-        same, up, down = low == high, (high < np.inf) & (low != high), (low > -np.inf) & (low != high)
-        equal.append((A[np.flatnonzero(same)], low[same]))
-        above.append((A[np.flatnonzero(up)], high[up]))
-        above.append((-A[np.flatnonzero(down)], -low[down]))
-    lower, upper = (None, None) if bounds is None else (_scipy_bound(v) for v in (bounds.lb, bounds.ub))
-    return *_stacked(above), *_stacked(equal), lower, upper
+def event_last(P: Polyhedron, x: Any, axis: int, **sides: Any) -> tuple[Any, dict[str, Any]]:
+    """x with the event's axis moved to the end, and so the sides that have as many axes; A and A_eq end in theirs."""
+    if axis == -1:
+        return x, sides
+    refuse_axis(P, axis)
+    x = last(x, axis)
+    given = {name: side for name, side in sides.items() if name not in ("A", "A_eq") and side is not None}
+    return x, sides | {name: last(side, axis) for name, side in given.items() if _axes(side) == x.ndim}
 
 
-def _scipy_bound(values: Any) -> Any:
-    """scipy keeps one bound for all coordinates as an array of length 1."""
-    array = np.asarray(values)
-    return array.reshape(()) if array.size == 1 else array
+def _axes(x: Any) -> int:
+    """np.ndim, which torch.compile does not know."""
+    return x.ndim if is_torch(x) else np.ndim(x)
 
 
-def _stacked(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    if not parts:
-        return None, None
-    return sp.csr_array(sp.vstack([a for a, _ in parts], format="csr")), np.concatenate([b for _, b in parts])
+def refuse_axis(P: Polyhedron, axis: int) -> None:
+    """A set of several axes stands on the last ones."""
+    if axis != -1 and len(P.shape) > 1:
+        raise ValueError(f"axis= is for sets of one axis, and this one has shape {P.shape}: its axes come last.")
 
 
-def to_scipy(P: Polyhedron) -> tuple[scipy.optimize.LinearConstraint, scipy.optimize.Bounds]:
-    """``A x <= b`` and ``A_eq x = b_eq`` as one LinearConstraint, the bounds as one Bounds."""
-    rows, equalities = P.inequalities, P.equalities
-    matrix = sp.csr_array(sp.vstack([rows.matrix, equalities.matrix], format="csr"))
-    low = np.concatenate([np.full(len(rows), -np.inf), equalities.rhs])
-    between = scipy.optimize.LinearConstraint(matrix, low, np.concatenate([rows.rhs, equalities.rhs]))
-    return between, scipy.optimize.Bounds(P.lower_bounds, P.upper_bounds)
+def last(x: Any, axis: int) -> Any:
+    """x with one axis moved to the end."""
+    if axis == -1:
+        return x
+    return x.movedim(axis, -1) if is_torch(x) else np.moveaxis(np.asarray(x), axis, -1)
 
 
 # -- what a call states anew beside the points, one for all samples or one for each ----------------------------------
+
+
+class GivenSides(TypedDict, total=False):
+    """What may come beside points, in place of what the set states."""
+
+    A: Any
+    b: Any
+    A_eq: Any
+    b_eq: Any
+    lower: Any
+    upper: Any
+    h: Any  # of cones
+    centre: Any
+
+
+def refuse_unknown(P: Statement, given: Iterable[str]) -> None:
+    """A side that the set has not."""
+    names = list(GivenSides.__annotations__)[: None if hasattr(P, "cones") else -2]
+    for name in given:
+        if name not in names:
+            raise TypeError(f"unknown side {name!r}: the sides are {', '.join(names)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,15 +253,17 @@ class Given:
     b_eq: Any = None
     lower: Any = None
     upper: Any = None
+    h: Any = None  # of cones
+    centre: Any = None
 
 
-def read_given(P: Polyhedron, x: Any, batch: tuple[int, ...], **stated: Any) -> tuple[Given, Any, tuple[int, ...]]:
+def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> tuple[Given, Any, tuple[int, ...]]:
     """What was given, the points (n, d) and their batch shape, all batch dimensions broadcast together."""
+    refuse_unknown(P, stated)
     values = {name: _of_kind(value, x, name) for name, value in stated.items() if value is not None}
     if not values:
         return Given(), x, batch
-    _refuse_missing(P, values)
-    shapes = _shapes(P, values)
+    shapes = side_shapes(P, values)
     batches = {name: _batch(name, value, shapes[name]) for name, value in values.items()}
     try:
         whole = np.broadcast_shapes(batch, *batches.values())
@@ -278,24 +291,26 @@ def _of_kind(value: Any, x: Any, name: str) -> Any:
     return array.astype(np.float64)
 
 
-def _refuse_missing(P: Polyhedron, values: dict[str, Any]) -> None:
-    for matrix, rhs, rows in (("A", "b", P.inequalities), ("A_eq", "b_eq", P.equalities)):
-        if rhs in values and matrix not in values and not len(rows):
+def side_shapes(P: Statement, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shape of each side for one sample: rows that come with the call may be more or fewer than the set states."""
+    m, k = _row_count(given, "A", "b", P.inequalities), _row_count(given, "A_eq", "b_eq", P.equalities)
+    own = {"A": (m, P.dim), "b": (m,), "A_eq": (k, P.dim), "b_eq": (k,), "lower": P.shape, "upper": P.shape}
+    return own | {"h": (len(getattr(P, "cones", ())),), "centre": P.shape}
+
+
+def _row_count(given: Mapping[str, Any], matrix: str, rhs: str, stated: Rows) -> int:
+    if matrix not in given:
+        if rhs in given and not len(stated):
             raise ValueError(f"{rhs} was given, but the set states no {matrix}: give {matrix} too.")
-        if matrix in values and values[matrix].ndim < 2:
-            raise ValueError(f"{matrix} must have shape (*, rows, {P.dim}), got {tuple(values[matrix].shape)}.")
-        if matrix in values and rhs not in values and values[matrix].shape[-2] != len(rows):
-            raise ValueError(
-                f"{matrix} has {values[matrix].shape[-2]} rows, but the set states {len(rows)} right-hand sides: "
-                f"give {rhs} too."
-            )
-
-
-def _shapes(P: Polyhedron, values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shape of each without its batch."""
-    m = values["A"].shape[-2] if "A" in values else len(P.inequalities)
-    k = values["A_eq"].shape[-2] if "A_eq" in values else len(P.equalities)
-    return {"A": (m, P.dim), "b": (m,), "A_eq": (k, P.dim), "b_eq": (k,), "lower": P.shape, "upper": P.shape}
+        return len(stated)
+    shape = np.shape(given[matrix])
+    if len(shape) < 2 or shape[-1] != stated.dim:
+        raise ValueError(f"{matrix} must have shape (*, rows, {stated.dim}), got {tuple(shape)}.")
+    if rhs not in given and shape[-2] != len(stated):
+        raise ValueError(
+            f"{matrix} has {shape[-2]} rows, but the set states {len(stated)} right-hand sides: give {rhs} too."
+        )
+    return int(shape[-2])
 
 
 def _batch(name: str, value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:

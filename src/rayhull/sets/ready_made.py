@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from rayhull.sets.cones import ConvexSet
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.products import along, axis_length
 from rayhull.sets.reading import Shape, as_shape
+from rayhull.sets.rules import rules, variables
 
 
 class ShapelessBox:
@@ -23,7 +25,7 @@ class ShapelessBox:
         self.lower, self.upper = lower, upper
 
     def __and__(self, other: Any) -> Any:
-        if isinstance(other, Polyhedron):
+        if isinstance(other, Polyhedron | ConvexSet):
             return other & Polyhedron(lower=self.lower, upper=self.upper, shape=other.shape)
         return NotImplemented
 
@@ -155,9 +157,7 @@ def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
         >>> rh.lipschitz(4, 0.5).contains(np.array([[0.0, 0.5, 0, 0.25], [0, 1, 2, 3]]))
         array([ True, False])
     """
-    n = axis_length(shape, axis, least=2)
-    rows = _bands(n, [-1, 1])
-    return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), bound), shape, axis)
+    return ramps(shape, bound, bound, axis)
 
 
 def ordered(edges: Iterable[tuple[Any, Any]] | None, shape: Shape) -> Polyhedron:
@@ -203,18 +203,6 @@ def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Po
     return Polyhedron(rows, shape=(height, width), names=names)
 
 
-def halfspaces(classifiers: Any, shape: Shape | None = None, names: Sequence[str] | None = None) -> Polyhedron:
-    """a_i·x <= 0 for each row a_i: every one of a set of binary classifiers says no.
-
-    Examples:
-        >>> import numpy as np, rayhull as rh
-        >>> P = rh.halfspaces([[1, -1, 0], [0, 1, -1]])
-        >>> bool(P.contains(np.array([1.0, 2, 3])))
-        True
-    """
-    return Polyhedron(classifiers, shape=shape, names=names)
-
-
 def _bands(n: int, weights: Sequence[int]) -> sp.csr_array:
     """Rows i with ``weights`` at i, i+1, ...: (n - len(weights) + 1, n)."""
     m = n - len(weights) + 1
@@ -231,7 +219,7 @@ def _offset(step: Any, m: int) -> Any:
 def _differences(pairs: Sequence[tuple[int, int]], dim: int) -> sp.csr_array:
     m = len(pairs)
     if any(i == j for i, j in pairs):
-        raise ValueError("an edge (i, i) orders nothing: leave it out.")
+        raise ValueError("an edge (i, i) from a place to itself says nothing: leave it out.")
     column = np.array(pairs, np.int64).reshape(-1)
     return sp.csr_array((np.tile([1, -1], m), (np.repeat(np.arange(m), 2), column)), shape=(m, dim))
 
@@ -263,3 +251,175 @@ def image_of_tiles(shape: Shape, tiles: tuple[int, int]) -> tuple[int, int]:
     if event[0] % tiles[0] or event[1] % tiles[1]:
         raise ValueError(f"{tiles} tiles do not divide an image of shape {event} evenly.")
     return event[0], event[1]
+
+
+# -- sets of planning: power, transport, classes ---------------------------------------------------------------------
+
+
+def ramps(shape: Shape, up: Any, down: Any = None, axis: int = -1) -> Polyhedron:
+    """-down <= x[i+1] - x[i] <= up along ``axis``: how fast a unit may go up and down.
+
+    Args:
+        up, down: a number, or one for each step; ``down`` is ``up`` where it is not given.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.ramps(4, up=1, down=3)
+        >>> P.contains(np.array([[0.0, 1, 2, -1], [0, 2, 2, 2]]))
+        array([ True, False])
+    """
+    n = axis_length(shape, axis, least=2)
+    rows, limits = _bands(n, [-1, 1]), [up, up if down is None else down]
+    offsets = [v for side in limits for v in (side if np.ndim(side) else [side] * (n - 1))]
+    return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), offsets), shape, axis)
+
+
+def storage(
+    steps: int, power: Any, energy: Any, efficiency: Any = 1, *, start: Any = 0, end: Any = None, hours: Any = 1
+) -> Polyhedron:
+    """A battery, a reservoir: charge, discharge and level in every step, each one row of x (3, steps).
+
+    .. math:: level_t = level_{t-1} + hours \\, (η\\, charge_t - discharge_t / η)
+
+    with charge and discharge from 0 to ``power``, the level from 0 to ``energy``. The level is a coordinate, so that
+    every row has four entries at most. Charging and discharging in the same step is allowed: what forbids it is not
+    convex. With a layer the level at the start may come with each sample: ``b_eq`` is (start, 0, ..., 0).
+
+    Args:
+        steps: how many steps.
+        power, energy: the largest, a number or one for each step.
+        efficiency: η of charging and of discharging, one number for both or a pair.
+        start: the level before the first step.
+        end: the least level after the last one, if any.
+        hours: the length of a step.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.storage(3, power=2, energy=4, efficiency=0.5)
+        >>> charge, discharge, level = [2, 0, 0], [0, 0, 0.5], [1, 1, 0]
+        >>> P.contains(np.array([charge, discharge, level])).item(), P.coordinates[-1]
+        (True, 'level[2]')
+    """
+    into, out = efficiency if isinstance(efficiency, Sequence) else (efficiency, efficiency)
+    charge, discharge, level = variables("charge", "discharge", "level", shape=steps)
+    gain = hours * (into * charge - discharge / out)
+    balance = [(level[:1] - gain[:1] == start).named("start"), (level.diff() - gain[1:] == 0).named("balance")]
+    limits = [x >= 0 for x in (charge, discharge, level)] + [charge <= power, discharge <= power, level <= energy]
+    P = rules(balance[: min(steps, 2)], limits, [] if end is None else level[-1] >= end)
+    event, names = (3, steps), P.coordinate_names
+    low, high = (None if side is None else side.reshape(event) for side in (P.lower, P.upper))
+    return Polyhedron.from_rows(P.inequalities, P.equalities, low, high, event, check=False, coordinate_names=names)
+
+
+def flow(edges: Iterable[tuple[Any, Any]], nodes: Any, capacity: Any = None, demand: Any = 0) -> Polyhedron:
+    """A flow on every edge of a network, from 0 to its capacity; what comes into a node less what leaves is its demand.
+
+    A node that supplies has a negative demand. All demands add up to 0, so that the last one follows from the others
+    and is not stated. With a layer they may come with each sample, as ``b_eq`` in the order of the nodes but the last.
+    A line that carries both ways is two edges.
+
+    Args:
+        edges: pairs (from, to), one coordinate each.
+        nodes: how many there are, or their names.
+        capacity: the largest flow, a number or one for each edge.
+        demand: of each node; 0 for a circulation.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.flow([("a", "b"), ("a", "c"), ("b", "c")], ["a", "b", "c"], capacity=2, demand=[-3, 0, 3])
+        >>> [1, 2, 1] in P
+        True
+        >>> print(P.explain([1, 2, 0]))
+        The point is outside: 1 of 8 rules is broken.
+          broken  demand of b, by 1
+          binds   upper bound of x[1]
+          binds   lower bound of x[2]
+          4 rules have slack, the least 1: upper bound of x[0]
+    """
+    place = _places(range(nodes) if isinstance(nodes, int | np.integer) else nodes)
+    pairs = [(_known(i, place), _known(j, place)) for i, j in edges]
+    wanted = list(demand) if np.ndim(demand) else [demand] * len(place)
+    if len(wanted) != len(place):
+        raise ValueError(f"there are {len(place)} nodes but {len(wanted)} demands: give one for each node.")
+    _refuse_other_totals("demands of all nodes", wanted, "what leaves the network", [0])
+    balance, names = sp.csr_array(-_differences(pairs, len(place)).T), [f"demand of {node}" for node in place]
+    return Polyhedron(
+        A_eq=balance[:-1], b_eq=wanted[:-1], lower=0, upper=capacity, shape=len(pairs), eq_names=names[:-1]
+    )
+
+
+def marginals(rows: Sequence[Any], columns: Sequence[Any]) -> Polyhedron:
+    """x >= 0 with given sums of its rows and columns: transport plans, tables with known totals.
+
+    With a layer the sums may come with each sample, as ``b_eq``: those of the rows, then those of the columns but the
+    last one, which follows from the others and is not stated: rounding can then not make them contradict each other.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.marginals([1, 3], [2, 1, 1])
+        >>> [[1, 0, 0], [1, 1, 1]] in P
+        True
+    """
+    m, n = len(rows), len(columns)
+    sums = [sp.kron(sp.eye_array(m, dtype=np.int64), np.ones((1, n), np.int64))]
+    sums += [sp.kron(np.ones((1, m), np.int64), sp.eye_array(n, dtype=np.int64))]
+    _refuse_other_totals("rows", rows, "columns", columns)
+    names = [f"row {i}" for i in range(m)] + [f"column {j}" for j in range(n - 1)]
+    return Polyhedron(
+        A_eq=sp.csr_array(sp.vstack(sums))[:-1], b_eq=[*rows, *columns[:-1]], lower=0, shape=(m, n), eq_names=names
+    )  # fmt: skip
+
+
+def birkhoff(n: int) -> Polyhedron:
+    """x >= 0 whose rows and columns each sum to 1: doubly stochastic matrices, whose vertices are the permutations.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.birkhoff(3).generators().vertices.shape
+        (6, 9)
+    """
+    return marginals([1] * n, [1] * n)
+
+
+def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:
+    """Probabilities of classes in a hierarchy: 0 <= x <= 1, and none larger than that of its parent.
+
+    Args:
+        parent_of: for each class its parent, by name or in order: None for one without, a list for several.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.hierarchy({"animal": None, "cat": "animal", "dog": "animal", "puppy": ["dog"]})
+        >>> P.coordinates, [0.9, 0.1, 0.8, 0.7] in P
+        (('animal', 'cat', 'dog', 'puppy'), True)
+        >>> list(P.rows.names)[:3]
+        ['cat <= animal', 'dog <= animal', 'puppy <= dog']
+    """
+    named = isinstance(parent_of, Mapping)
+    listed = parent_of.items() if isinstance(parent_of, Mapping) else enumerate(parent_of)
+    parents = {child: given if isinstance(given, list | tuple) else [given] for child, given in listed}
+    edges = [(child, parent) for child, given in parents.items() for parent in given if parent is not None]
+    place = _places(parents)
+    rows = _differences([(place[child], _known(parent, place)) for child, parent in edges], len(place))
+    return Polyhedron(
+        rows, lower=0, upper=1,
+        names=[f"{child} <= {parent}" for child, parent in edges],
+        coordinates=[str(name) for name in place] if named else None,
+    )  # fmt: skip
+
+
+def _refuse_other_totals(first: str, these: Sequence[Any], second: str, others: Sequence[Any]) -> None:
+    """Two lists of numbers must have one total, up to rounding."""
+    apart = abs(sum(these) - sum(others))
+    if apart > 1e-9 * max(abs(v) for v in (*these, *others)):
+        raise ValueError(f"{first} sum to {sum(these)}, {second} to {sum(others)}: both must be the same.")
+
+
+def _places(names: Iterable[Any]) -> dict[Any, int]:
+    return {name: i for i, name in enumerate(names)}
+
+
+def _known(name: Any, place: Mapping[Any, int]) -> int:
+    if name not in place:
+        raise ValueError(f"{name!r} is none of {', '.join(map(repr, list(place)[:6]))}{', ...' * (len(place) > 6)}.")
+    return place[name]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -108,10 +108,7 @@ class Rows:
 
     @cached_property
     def scale_exponents(self) -> Array:
-        """k (m,) such that ‖a‖₁ / 2^k is in (1/2, 1]; 0 for a row of zeros.
-
-        Powers of two change no digit: rows divided by them have sums and norms that neither overflow nor underflow.
-        """
+        """k (m,) such that ‖a‖₁ / 2^k is in (1/2, 1]: powers of two change no digit, and sums do not overflow."""
         return scale_exponents(self.matrix)
 
     @cached_property
@@ -229,7 +226,7 @@ def _to_integers(indptr: Array, num: Array, den: Array, num_rhs: Array, den_rhs:
 # -- names and words, for messages -------------------------------------------------------------------------------------
 
 
-class Names(Sequence[str]):
+class Names:
     """Names of rows, written out when somebody asks: a rule for each row, and the number that goes into it."""
 
     def __init__(self, rules: tuple[Callable[[int], str], ...], rule: Array, number: Array) -> None:
@@ -252,29 +249,11 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return len(self._number)
 
-    @overload
-    def __getitem__(self, i: int) -> str: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, i: int | slice) -> str | tuple[str, ...]:
-        if isinstance(i, slice):
-            return tuple(self[k] for k in range(len(self))[i])
+    def __getitem__(self, i: int) -> str:
         return self._rules[self._rule[i]](int(self._number[i]))
 
     def __iter__(self) -> Iterator[str]:
         return (self[i] for i in range(len(self)))
-
-
-@dataclass(frozen=True)
-class Label:
-    """The rule "A[{}]" or "upper bound of x[{}]", filled with a place in ``shape``: '3' or '2, 5'."""
-
-    text: str
-    shape: tuple[int, ...] | None = None
-
-    def __call__(self, flat: int) -> str:
-        place = (flat,) if self.shape is None else np.unravel_index(flat, self.shape)
-        return self.text.format(", ".join(str(i) for i in place))
 
 
 def indexed(name: str, place: int, shape: tuple[int, ...]) -> str:
@@ -296,9 +275,7 @@ def number_text(value: Any) -> str:
         >>> number_text(2.0), number_text(Fraction(1, 3)), number_text(0.25)
         ('2', '1/3', '0.25')
     """
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, int):
+    if isinstance(value, int | Fraction):
         return str(value)
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
@@ -324,9 +301,6 @@ def affine_text(terms: Sequence[tuple[str, Any]], constant: Any) -> str:
 
 
 def _signed(value: Any, name: str) -> tuple[str, str]:
-    size = abs(value)
-    if not name:
-        text = number_text(size)
-    else:
-        text = name if size == 1 else f"{number_text(size)}*{name}"
+    size = number_text(abs(value))
+    text = f"{size}*{name}" if name and size != "1" else name or size
     return "-" if value < 0 else "+", text

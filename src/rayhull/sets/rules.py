@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from rayhull.errors import optional
 from rayhull.exact.numbers import Array, as_fraction, whole
+from rayhull.sets.cones import ConeRule, ConvexSet
 from rayhull.sets.expressions import Expression, Rule, Variable, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape, read_bound, refuse_unless_finite
@@ -62,10 +63,53 @@ def _variable(name: str, shape: tuple[int, ...]) -> Expression:
     return Expression(shape, np.arange(size + 1), columns, one, zero, (Variable(name, shape, start),))
 
 
+# -- rules in words: clauses over variables from 0 to 1, relaxed ------------------------------------------------------
+
+
+def implies(a: Any, b: Any) -> Rule:
+    """a -> b, as a <= b: where a is certain, b is.
+
+    For variables from 0 to 1, the truth of a statement or its probability; at 0 and 1 the rule is the clause. ``1 - a``
+    is "not a", and "a or b or not c" is ``a + b + (1 - c) >= 1``.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> cat, animal = rh.variables("cat", "animal")
+        >>> rh.implies(cat, animal)
+        cat <= animal
+    """
+    return expression(a) <= b
+
+
+def excludes(*statements: Any) -> Rule:
+    """Not both: of two statements, or of more, at most one holds.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> red, green = rh.variables("red", "green")
+        >>> P = rh.rules(rh.excludes(red, green), red >= 0, green >= 0)
+        >>> [0.7, 0.3] in P, [0.7, 0.4] in P
+        (True, False)
+    """
+    return at_most(1, *statements)
+
+
+def at_most(k: Any, *statements: Any) -> Rule:
+    """At most k of the statements hold: their sum is at most k.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> x = rh.variables("x", shape=4)
+        >>> rh.at_most(2, *x)
+        x[0] + x[1] + x[2] + x[3] <= 2
+    """
+    return sum((expression(v) for v in statements[1:]), expression(statements[0])) <= k
+
+
 # -- rules → a set ---------------------------------------------------------------------------------------------------
 
 
-def rules(*given: Rule | Iterable[Rule], variables: Sequence[Expression] | None = None) -> Polyhedron:
+def rules(*given: Any, variables: Sequence[Expression] | None = None) -> Any:
     """The set of points that keep every rule.
 
     Coordinates are the variables in the order of their creation: a single array of variables gives the event shape,
@@ -73,7 +117,7 @@ def rules(*given: Rule | Iterable[Rule], variables: Sequence[Expression] | None 
     fractions stay exact.
 
     Args:
-        given: rules, or lists of rules.
+        given: rules, or lists of rules. With one of :func:`rayhull.norm` the set is a :class:`rayhull.ConvexSet`.
         variables: the coordinates and their order, where it should be another one, or where some appear in no rule.
 
     Examples:
@@ -95,13 +139,15 @@ def rules(*given: Rule | Iterable[Rule], variables: Sequence[Expression] | None 
     listed = list(_flattened(given))
     if not listed:
         raise ValueError("rules needs at least one rule, such as x + y <= 1.")
-    owners = _owners(listed, variables)
-    return _Builder(owners).read(listed).polyhedron()
+    builder = _Builder(_owners(listed, variables))
+    cones = [rule for rule in listed if isinstance(rule, ConeRule)]
+    P = builder.read([rule for rule in listed if isinstance(rule, Rule)]).polyhedron()
+    return ConvexSet(P, [cone for rule in cones for cone in rule.cones(builder)]) if cones else P
 
 
-def _flattened(given: Iterable[Any]) -> Iterator[Rule]:
+def _flattened(given: Iterable[Any]) -> Iterator[Rule | ConeRule]:
     for item in given:
-        if isinstance(item, Rule):
+        if isinstance(item, Rule | ConeRule):
             yield item
         elif isinstance(item, list | tuple) or hasattr(item, "__next__"):
             yield from _flattened(item)
@@ -110,7 +156,7 @@ def _flattened(given: Iterable[Any]) -> Iterator[Rule]:
             raise TypeError(f"expected a rule such as x + y <= 1, got {item!r} of type {type(item).__name__}.{hint}")
 
 
-def _owners(listed: list[Rule], variables: Sequence[Expression] | None) -> tuple[Variable, ...]:
+def _owners(listed: Sequence[Rule | ConeRule], variables: Sequence[Expression] | None) -> tuple[Variable, ...]:
     """The variables that are the coordinates, in order."""
     used = {v.start: v for rule in listed for side in (rule.left, rule.right) for v in side.variables}
     if variables is None:

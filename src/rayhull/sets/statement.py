@@ -13,7 +13,7 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets.interior import independent_equalities
-from rayhull.sets.rows import Label, Names, Rows
+from rayhull.sets.rows import Names, Rows, indexed
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,7 @@ class Statement:
         """The names of the coordinates (d,), flat and in C order."""
         if self.coordinate_names is not None:
             return self.coordinate_names.names
-        label = Label("x[{}]", self.shape)
-        return tuple(label(i) for i in range(self.dim))
+        return tuple(indexed("x", i, self.shape) for i in range(self.dim))
 
     # -- all rows, bounds included, in one order ---------------------------------------------------------------
 
@@ -190,8 +189,8 @@ class Statement:
 
     def _bound_name(self, side: str) -> Callable[[int], str]:
         if self.coordinate_names is not None:
-            return self.coordinate_names.bound(side)
-        return Label("value of x[{}]" if side == "value" else f"{side} bound of x[{{}}]", self.shape)
+            return partial(self.coordinate_names.bound, side)
+        return partial(indexed, "value of x" if side == "value" else f"{side} bound of x", shape=self.shape)
 
     @cached_property
     def independent_equalities(self) -> Rows:
@@ -268,11 +267,8 @@ class CoordinateNames:
     def __post_init__(self) -> None:
         refuse_twice(self.names)
 
-    def bound(self, side: str) -> Callable[[int], str]:
-        """The rule that names the bounds of one side, or of coordinates with one value (side "value")."""
-        return partial(self._bound_name, side)
-
-    def _bound_name(self, side: str, flat: int) -> str:
+    def bound(self, side: str, flat: int) -> str:
+        """The name of a coordinate's bound on one side, or of its value (side "value")."""
         stated = self.bounds.get((flat, "lower" if side == "value" else side))
         what = "value of" if side == "value" else f"{side} bound of"
         return f"{what} {self.names[flat]}" if stated is None else stated

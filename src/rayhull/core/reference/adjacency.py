@@ -35,6 +35,15 @@ def unpacked(sets: Words, width: int) -> NDArray[np.bool_]:
     return np.unpackbits(octets, axis=1, count=width, bitorder="little").astype(bool)
 
 
+def by_tight_rows(tight: NDArray[np.bool_], width: int, entries: int) -> Iterator[tuple[Ints, Ints]]:
+    """Rays with as many tight rows (so without padding), and those rows: in batches of so many entries."""
+    counts = tight.sum(axis=1)
+    for most in np.unique(counts):
+        ids = np.flatnonzero(counts == most)
+        for some in np.array_split(ids, 1 + len(ids) * int(most) * width // entries):
+            yield some, np.nonzero(tight[some])[1].reshape(len(some), most)
+
+
 def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int) -> Iterator[Ints]:
     """Adjacent pairs (one ray of ``above``, one of ``below``), a chunk at a time, as arrays of shape (pairs, 2)."""
     words = sets.shape[1]
@@ -60,5 +69,4 @@ def _have_witness(sets: Words, pairs: Ints) -> NDArray[np.bool_]:
     inside = np.ones((len(pairs), len(sets)), bool)
     for w in range(sets.shape[1]):
         inside &= (shared[:, w][:, None] & ~sets[:, w]) == 0
-    found: NDArray[np.bool_] = np.count_nonzero(inside, axis=1) > 2
-    return found  # the two themselves are always inside
+    return np.count_nonzero(inside, axis=1) > 2  # the two themselves are always inside

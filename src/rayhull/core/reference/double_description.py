@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.adjacency import Ints, Words
+from rayhull.exact.numbers import INT64_SAFE, narrow, primitive
 
-SAFE = 2**62
 PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
 
 Pairs = Callable[[Words, Ints, Ints, int], Iterator[Ints]]
@@ -76,8 +76,7 @@ def take_next_row(cone: Cone, order: Ints, watch: Watch, pairs: Pairs = adjacenc
 def _grey(cone: Cone) -> NDArray[np.bool_]:
     """Open slacks too close to call."""
     size = np.abs(cone.slacks)
-    grey: NDArray[np.bool_] = (size > 0) & (size < floats.CLEAR_LEVEL * cone.E[:, None])
-    return grey
+    return (size > 0) & (size < floats.CLEAR_LEVEL * cone.E[:, None])
 
 
 def _redundant(cone: Cone) -> NDArray[np.bool_]:
@@ -146,7 +145,7 @@ def _replaced(cone: Cone, S: NDArray[Any], Z: Words, E: floats.Floats, column: i
     gone = np.zeros(len(cone.left), bool)
     gone[column - cone.k] = True
     cone = cone.without_columns(gone)
-    return cone._replace(S=narrowed(cone.S))
+    return cone._replace(S=narrow(cone.S))
 
 
 def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
@@ -155,24 +154,9 @@ def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
     a, b = -S[j, column], S[i, column]
     first, second = S[i], S[j]
     if S.dtype != object:
-        # float64 is off by 2^-50 at most here, and SAFE leaves a whole bit
+        # float64 is off by 2^-50 at most here, and INT64_SAFE leaves a whole bit
         bound = np.abs(first).max(axis=1) * a.astype(float) + np.abs(second).max(axis=1) * b.astype(float)
-        if bound.max(initial=0.0) >= SAFE:
+        if bound.max(initial=0.0) >= INT64_SAFE:
             first, second, a, b = (x.astype(object) for x in (first, second, a, b))
     new = first * a[:, None] + second * b[:, None]
     return primitive(new)
-
-
-def primitive(S: NDArray[Any]) -> NDArray[Any]:
-    """Rows of integers, each divided by the greatest common divisor of its entries (zero rows stay)."""
-    if not S.size:
-        return S
-    common = np.abs(np.gcd.reduce(S, axis=1))  # of a single entry, reduce gives the entry itself
-    return narrowed(S // np.where(common == 0, 1, common)[:, None])
-
-
-def narrowed(S: NDArray[Any]) -> NDArray[Any]:
-    """Python integers as int64 where all of them are below 2^62."""
-    if S.dtype == object and all(-SAFE < x < SAFE for x in S.flat):
-        return S.astype(np.int64)
-    return S

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.core.reference.adjacency import Ints, Words, unpacked
+from rayhull.core.reference.adjacency import Ints, Words, by_tight_rows, unpacked
 from rayhull.errors import UnverifiedError
 
 Floats = NDArray[np.float64]
@@ -22,6 +22,7 @@ ZERO_LEVEL = 16.0
 CLEAR_LEVEL = 1024.0
 MOST_ZERO = 2.0**-37
 REFRESH = 2.0**-44  # a ray whose error estimate is larger is recomputed from its tight rows
+CACHED = 100_000  # entries of the matrices eliminated at a time
 SMALLEST_PIVOT = 1e-9  # tight rows closer to dependent than this say nothing about their ray
 
 ADVICE = "Give the rows as integers or fractions, which are converted exactly."
@@ -52,8 +53,7 @@ def scaled(C: Floats) -> Floats:
     largest = np.abs(C).max(axis=1, keepdims=True, initial=0.0)
     C = C / np.where(largest > 0, largest, 1.0)  # first, lest the sum overflow
     sums = np.abs(C).sum(axis=1, keepdims=True)
-    out: Floats = C / np.where(sums > 0, sums, 1.0)
-    return out
+    return C / np.where(sums > 0, sums, 1.0)
 
 
 def zero_level(error: Floats) -> Floats:
@@ -64,16 +64,10 @@ def zero_level(error: Floats) -> Floats:
 def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
     """For each matrix of a batch, the y on its support with rows y = 0, by Gauss-Jordan with complete pivoting.
 
-    Args:
-        rows: tight rows of each ray, padded with zero rows.
-        support: the coordinates that are not zero; at least one for each ray.
+    y has largest entry 1; with it come the smallest pivot (1 if none was needed), and the largest entry that is left
+    after rank = support - 1 pivots, which would be 0 in exact arithmetic.
 
-    Returns:
-        y with largest entry 1, the smallest pivot (1 if none was needed), and the largest entry that is left after
-        rank = support - 1 pivots, which would be 0 in exact arithmetic.
-
-    Shape:
-        ``rows`` (r, t, k), ``support`` (r, k); returns (r, k), (r,), (r,).
+    Shape: rows (r, t, k), support (r, k), at least one coordinate for each ray → (r, k), (r,), (r,)
     """
     r, t, k = rows.shape
     M = np.where(support[:, None, :], rows, 0.0)
@@ -113,21 +107,12 @@ def error_of(pivots: Floats | float) -> Floats | float:
 
 
 def combine_float(
-    C: Floats,
-    S: Floats,
-    E: Floats,
-    pairs: Ints,
-    column: int,
-    sets: Words,
-    left: Ints,
-    taken: Ints,
+    C: Floats, S: Floats, E: Floats, pairs: Ints, column: int, sets: Words, left: Ints, taken: Ints
 ) -> tuple[Floats, Floats]:
     """Rays on each pair with slack 0 in ``column``, and their errors; slacks that are zero become exact zeros.
 
-    Args:
-        sets: the new rays' zero sets, this row's bit included.
-        left: row of each open column.
-        taken: row of each bit from k on.
+    ``sets`` are the new rays' zero sets, this row's bit included; ``left`` is the row of each open column, ``taken``
+    that of each bit from k on.
     """
     k = C.shape[1]
     i, j = pairs.T
@@ -139,28 +124,22 @@ def combine_float(
     stale = np.flatnonzero(error > REFRESH)
     if len(stale):
         zeros = unpacked(sets[stale], k + len(taken))
-        new[stale, :k], error[stale] = refreshed(C[taken], zeros[:, k:], ~zeros[:, :k])
+        new[stale, :k], error[stale], _ = determined(C[taken], zeros[:, k:], ~zeros[:, :k])
         new[stale, k:] = new[stale, :k] @ C[left].T
     slack = new[:, k:]
     slack[np.abs(slack) <= zero_level(error)[:, None]] = 0.0
     return new, error
 
 
-def refreshed(rows: Floats, tight: Bools, support: Bools) -> tuple[Floats, Floats]:
-    """Rays recomputed from their tight rows, and their errors; raises where those do not determine them.
+def determined(rows: Floats, tight: Bools, support: Bools) -> tuple[Floats, Floats, Floats]:
+    """Rays recomputed from their tight rows, their errors and what is left of the rows; raises where those are too few.
 
-    Shape:
-        ``rows`` (n, k), ``tight`` (r, n), ``support`` (r, k); returns (r, k), (r,).
+    Shape: rows (n, k), tight (r, n), support (r, k) → (r, k), (r,), (r,)
     """
-    y, error = np.empty(support.shape), np.empty(len(support))
-    step = max(1, 1_000_000 // max(1, rows.size))
-    for first in range(0, len(y), step):
-        part = slice(first, first + step)
-        most = int(tight[part].sum(axis=1).max(initial=0))
-        chosen = np.argsort(~tight[part], axis=1, kind="stable")[:, :most]  # tight rows first
-        padded = rows[chosen] * np.take_along_axis(tight[part], chosen, axis=1)[:, :, None]
-        y[part], pivots, _ = null_vectors(padded, support[part])
-        if (pivots < SMALLEST_PIVOT).any() or (y[part][support[part]] <= 0).any():
+    y, error, rest = np.empty(support.shape), np.empty(len(support)), np.empty(len(support))
+    for ids, chosen in by_tight_rows(tight, rows.shape[1], CACHED):
+        y[ids], pivots, rest[ids] = null_vectors(rows[chosen], support[ids])
+        if (pivots < SMALLEST_PIVOT).any() or (y[ids][support[ids]] <= 0).any():
             raise ill_conditioned()
-        error[part] = error_of(pivots)
-    return y, error
+        error[ids] = error_of(pivots)
+    return y, error, rest

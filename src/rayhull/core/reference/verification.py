@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.core.reference.adjacency import Ints, Words, packed
+from rayhull.core.reference.adjacency import Ints, Words, by_tight_rows, packed
 from rayhull.core.reference.floats import Bools, Floats
 
 NO_FAULT, NEGATIVE, BROKEN = 0, 1, 2
@@ -74,17 +74,11 @@ def are_extreme(residues: Ints, prime: int, tight: Bools, support: Bools) -> Boo
     """For each ray: do its tight rows, restricted to its support, have rank support - 1 modulo the prime?
 
     A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
-
-    Shape:
-        ``residues`` (n, k) of the rows, ``tight`` (r, n), ``support`` (r, k); returns (r,).
     """
     extreme, size = np.zeros(len(tight), bool), support.sum(axis=1)
-    counts = tight.sum(axis=1)
-    for most in np.unique(counts):  # rays with as many tight rows at a time: no padding
-        ids = np.flatnonzero(counts == most)
-        for some in np.array_split(ids, 1 + len(ids) * int(most) * residues.shape[1] // MATRICES):
-            rows = residues[np.nonzero(tight[some])[1].reshape(len(some), most)]
-            extreme[some] = (_rank(rows * support[some, None, :], prime) == size[some] - 1) & (size[some] > 0)
+    for some, rows in by_tight_rows(tight, residues.shape[1], MATRICES):
+        rank = _rank(residues[rows] * support[some, None, :], prime)
+        extreme[some] = (rank == size[some] - 1) & (size[some] > 0)
     return extreme
 
 

@@ -27,6 +27,7 @@ PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 (none on orders
 TOGETHER = 500_000  # N M d from which the first guess is made for all samples at once, by matrix products
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 16  # gradient steps for a sample on its own, where they cost more than together
+FEW, SHORT = 2, 200  # samples, rows and coordinates up to which an active set is faster than eight samples at once
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 CHUNK = 50_000_000  # numbers in one batch of Newton systems
@@ -80,6 +81,34 @@ class ActiveSet(Solver):
         return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded)
 
 
+class InteriorPoint(Solver):
+    """Sparse rows and bounds, eight samples side by side: an interior point, then Newton steps on what is active."""
+
+    name = "interior point"
+    may_be_long = True
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return form.compiled and form.matrix.intervals is not None
+
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        self.few = ActiveSet(form) if form.matrix.count + form.d <= SHORT else None
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        if self.few is not None and problem.size <= FEW:
+            return self.few.solve(problem, guess)
+        solution, blurred = self._solve(problem, guess)
+        return refined(problem, solution, lambda other: self._solve(other)[0]) if blurred else solution
+
+    def _solve(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        matrix = self.form.matrix
+        assert matrix.intervals is not None
+        at, z = in_place(problem)
+        found = operators.interior_point(at, matrix.sparsely, problem.m, problem.sides, guess, matrix.intervals)
+        return Solution(z, *found[:5]), found[5]
+
+
 class SampleActiveSet(Solver):
     """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
 
@@ -105,19 +134,23 @@ class SampleActiveSet(Solver):
 
 def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
     """The solution by the compiled methods, and how many residuals are more than rounding."""
-    places, z = problem.places, None
-    if places is None or problem.x is None or problem.out is None:
-        z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)
-        at = operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z)
-    else:
-        at = operators.InPlace(problem.x, places.index, places.scale, problem.out)
+    at, z = in_place(problem)
     found = operators.active_set(at, rows, problem.m, problem.sides, guess, effort)
     return Solution(z, *found[:5]), found[5]
 
 
+def in_place(problem: Problem) -> tuple[operators.InPlace, Tensor | None]:
+    """Where a kernel reads and writes: the samples themselves, or the points, with the tensor that takes the answer."""
+    places = problem.places
+    if places is not None and problem.x is not None and problem.out is not None:
+        return operators.InPlace(problem.x, places.index, places.scale, problem.out), None
+    z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)
+    return operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z), z
+
+
 def generic(form: StandardForm) -> Solver:
     """The solver for any rows that serves the form's device."""
-    return next(kind for kind in (ActiveSet, DualNewton) if kind.fits(form))(form)
+    return next(kind for kind in (InteriorPoint, ActiveSet, DualNewton) if kind.fits(form))(form)
 
 
 def is_banded(rows: sp.csr_array) -> bool:
@@ -277,12 +310,13 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         inner = solve(close)
         if inner.z is None:
             break
-        face, multipliers = _on_face(part, inner, close.at_bound(inner.multipliers), t)
-        error = residual(part, face, multipliers)
-        better = error < solution.residual[blurred]
-        status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
-        now = Solution(face, multipliers, error, solution.steps[blurred] + inner.steps, status)
-        solution.replace(blurred[better], now, better)
+        own = part.clip(inner.z), inner.multipliers / t  # at a degenerate vertex, whose face has many multipliers
+        for found, multipliers in (_on_face(part, inner, close.at_bound(inner.multipliers)), own):
+            error = residual(part, found, multipliers)
+            better = error < solution.residual[blurred]
+            status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
+            now = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
+            solution.replace(blurred[better], now, better)
         z = inner.z
         if bool((solution.residual[blurred] <= SHARPER).all()):
             break
@@ -319,7 +353,7 @@ def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
     return problem.at(y), t
 
 
-def _on_face(problem: Problem, inner: Solution, at_bound: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+def _on_face(problem: Problem, inner: Solution, at_bound: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest point of the face that ``inner`` is on, and its multipliers."""
     assert inner.z is not None
     start, free = problem.clip(inner.z), at_bound == 0

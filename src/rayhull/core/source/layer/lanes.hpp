@@ -72,6 +72,7 @@ struct Singles {
 inline Singles operator+(Singles x, Singles y) { return Singles(x.v + y.v); }
 inline Singles operator-(Singles x, Singles y) { return Singles(x.v - y.v); }
 inline Singles operator*(Singles x, Singles y) { return Singles(x.v * y.v); }
+inline Singles operator/(Singles x, Singles y) { return Singles(x.v / y.v); }
 inline EightBits operator<(Singles x, Singles y) { return x.v < y.v; }
 inline EightBits operator<=(Singles x, Singles y) { return x.v <= y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }

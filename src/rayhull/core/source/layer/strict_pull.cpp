@@ -23,26 +23,37 @@ Lanes largest_size(const std::vector<Lanes>& x) {
 class Pull {
  public:
   explicit Pull(const StrictPullProblem& problem)
-      : p(problem), x(p.n), equal(p.equal, p.n, p.rank), tight(p.tight.matrix, p.tight.rows, p.n),
+      : p(problem), all(p.width), x(p.n), equal(p.equal, p.n, p.rank), tight(p.tight.matrix, p.tight.rows, p.n),
         loose(p.loose.matrix, p.loose.rows, p.n), parts(p.rank) {}
 
+  // All blocks of `count` samples.
   template <class T>
   void run(const T* from, T* to, int64_t count) {
-    gather_rows(from, p.n, count, p.n, x.data());
+    gather_rows(from, p.width, count, p.width, all.data());
+    const int32_t* at = p.places;
+    for (int64_t k = 0; k < p.count; k++, at += p.n) {
+      const Lanes sign(p.sign[k]);
+      for (int64_t j = 0; j < p.n; j++) x[j] = all[at[j]] * sign;
+      finish();
+      for (int64_t j = 0; j < p.n; j++) all[at[j]] = x[j] * sign;
+    }
+    scatter_rows(all.data(), p.width, to, p.width, count);
+  }
+
+ private:
+  const StrictPullProblem& p;
+  std::vector<Lanes> all, x;  // the samples, and one block of them
+  Matrix<Lanes> equal, tight, loose;
+  std::vector<Lanes> parts;
+  Lanes marked, size, scale;  // 0, or not a number for samples that are none; max|x|; of `along`
+
+  void finish() {
     marked = 0.0;
     for (const Lanes& number : x) marked += number * 0.0;
     if (p.rank) clean();
     pull();
     for (Lanes& number : x) number += marked;
-    scatter_rows(x.data(), p.n, to, p.n, count);
   }
-
- private:
-  const StrictPullProblem& p;
-  std::vector<Lanes> x;
-  Matrix<Lanes> equal, tight, loose;
-  std::vector<Lanes> parts;
-  Lanes marked, size, scale;  // 0, or not a number for samples that are none; max|x|; of `along`
 
   // x less its part in the span of `equal`.
   void project() {
@@ -110,7 +121,7 @@ template <class T>
 void strict_pull(const StrictPullProblem& problem, const T* x, T* out, int64_t start, int64_t stop) {
   Pull pull(problem);
   for (int64_t first = start; first < stop; first += LANES) {
-    pull.run(x + first * problem.n, out + first * problem.n, std::min(LANES, stop - first));
+    pull.run(x + first * problem.width, out + first * problem.width, std::min(LANES, stop - first));
   }
 }
 

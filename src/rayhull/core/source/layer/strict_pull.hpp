@@ -18,7 +18,10 @@ struct Gauge {
 };
 
 struct StrictPullProblem {
-  int64_t n, rank;             // coordinates; columns of `equal`
+  int64_t width, count;        // coordinates of a sample; blocks in it
+  const int32_t* places;       // (count, n)
+  const double* sign;          // (count): -1 for mirror images
+  int64_t n, rank;             // coordinates of a block; columns of `equal`
   const double *hull, *equal;  // (n), (n, rank) orthonormal
   const double *start, *along;  // (n)
   Gauge tight, loose;
@@ -26,7 +29,7 @@ struct StrictPullProblem {
   bool moving, conic;  // the base point follows the point; 0 is in the set
 };
 
-// x (n) of the samples start .. stop - 1.
+// The blocks of the samples start .. stop - 1, x and out (samples, width).
 template <class T>
 void strict_pull(const StrictPullProblem& problem, const T* x, T* out, int64_t start, int64_t stop);
 

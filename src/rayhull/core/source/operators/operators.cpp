@@ -4,6 +4,9 @@
 #include "active_set.hpp"
 #include "chain.hpp"
 #include "clipped_shift.hpp"
+#include "interior_point.hpp"
+#include "sparse_cholesky.hpp"
+#include "leak.hpp"
 #include "splitting.hpp"
 #include "strict_pull.hpp"
 
@@ -31,14 +34,29 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");
   library.def(
+      "interior_point(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, Tensor begin, "
+      "int m, Tensor c, Tensor lower, Tensor upper, Tensor? guess, Tensor own_data, Tensor own_columns, Tensor own_begin, "
+      "Tensor high, Tensor low, Tensor coordinate, Tensor pattern_begin, Tensor pattern_rows, bool by_rows) "
+      "-> (Tensor, Tensor, Tensor, Tensor, int, int)");
+  library.def(
+      "interval_system(Tensor own_data, Tensor own_columns, Tensor own_begin, Tensor high, Tensor low, Tensor coordinate, "
+      "Tensor pattern_begin, Tensor pattern_rows, bool by_rows, Tensor q, Tensor active, Tensor state) -> Tensor");
+  library.def("sparse_factor(Tensor begin, Tensor rows, Tensor data) -> (Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "sparse_solve(Tensor begin, Tensor rows, Tensor lower, Tensor inverse, Tensor order, Tensor b) -> Tensor");
+  library.def(
       "splitting(Tensor y, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, Tensor low, Tensor high, "
       "int steps, float relaxation, bool keep) -> (Tensor x, Tensor states)");
   library.def(
       "splitting_backward(Tensor g, Tensor states, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, "
       "int steps, float relaxation) -> (Tensor gy, Tensor glow, Tensor ghigh)");
   library.def(
-      "strict_pull(Tensor x, Tensor hull, Tensor equal, Tensor start, Tensor along, Tensor tight, Tensor tight_bounds, "
-      "Tensor loose, Tensor loose_rhs, Tensor loose_bounds, Tensor numbers, bool moving, bool conic) -> Tensor");
+      "leak(Tensor g, Tensor d, Tensor? through, Tensor? unit, Tensor block, float share, float far, bool clamps) "
+      "-> Tensor");
+  library.def(
+      "strict_pull(Tensor x, Tensor places, Tensor sign, Tensor hull, Tensor equal, Tensor start, Tensor along, Tensor tight, "
+      "Tensor tight_bounds, Tensor loose, Tensor loose_rhs, Tensor loose_bounds, Tensor numbers, bool moving, bool conic) "
+      "-> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
@@ -48,7 +66,12 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("pool_adjacent_backward", TORCH_BOX(&rayhull::pool_adjacent_backward_blocks));
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
+  library.impl("interior_point", TORCH_BOX(&rayhull::interior_point));
+  library.impl("interval_system", TORCH_BOX(&rayhull::interval_system));
+  library.impl("sparse_factor", TORCH_BOX(&rayhull::sparse_factor));
+  library.impl("sparse_solve", TORCH_BOX(&rayhull::sparse_solve));
   library.impl("splitting", TORCH_BOX(&rayhull::splitting));
   library.impl("splitting_backward", TORCH_BOX(&rayhull::splitting_backward));
+  library.impl("leak", TORCH_BOX(&rayhull::leak));
   library.impl("strict_pull", TORCH_BOX(&rayhull::strict_pull));
 }

@@ -21,26 +21,33 @@ template <class T>
 Tensor strict_pull_of(const layer::StrictPullProblem& problem, Tensor x) {
   x = dense<T>(x, 2);
   const int64_t samples = x.size(0), n = problem.n, groups = (samples + 7) / 8;
-  const Tensor out = empty<T>({samples, n});
-  const int64_t work = 1 + n * (8 + 4 * problem.rank + problem.tight.rows + problem.loose.rows);
+  const Tensor out = empty<T>({samples, problem.width});
+  const int64_t work = 1 + problem.count * n * (8 + 4 * problem.rank + problem.tight.rows + problem.loose.rows);
   parallel(groups, 1 + (1 << 14) / work, [&](int64_t a, int64_t b) {
     layer::strict_pull(problem, read<T>(x), write<T>(out), 8 * a, std::min(samples, 8 * b));
   });
   return out;
 }
 
-// x (N, n) float or double -> the same, inside; hull, start, along (n), equal (n, q), numbers (7)
-inline Tensor strict_pull(Tensor x, Tensor hull, Tensor equal, Tensor start, Tensor along, Tensor tight, Tensor tight_bounds,
-                          Tensor loose, Tensor loose_rhs, Tensor loose_bounds, Tensor numbers, bool moving, bool conic) {
-  for (Tensor* one : {&hull, &start, &along, &loose_rhs, &numbers}) *one = dense<double>(*one, 1);
+// x (N, D) float or double -> the same, its blocks inside: places (count, n), sign (count); hull, start, along (n),
+// equal (n, q), numbers (7)
+inline Tensor strict_pull(Tensor x, Tensor places, Tensor sign, Tensor hull, Tensor equal, Tensor start, Tensor along,
+                          Tensor tight, Tensor tight_bounds, Tensor loose, Tensor loose_rhs, Tensor loose_bounds,
+                          Tensor numbers, bool moving, bool conic) {
+  places = dense<int32_t>(places, 2);
+  for (Tensor* one : {&sign, &hull, &start, &along, &loose_rhs, &numbers}) *one = dense<double>(*one, 1);
   for (Tensor* two : {&equal, &tight, &tight_bounds, &loose, &loose_bounds}) *two = dense<double>(*two, 2);
   const int64_t n = start.numel();
-  STD_TORCH_CHECK(x.dim() == 2 && x.size(1) == n && n >= 1 && along.numel() == n && equal.size(0) == n && hull.numel() == n,
+  const int64_t count = places.size(0), width = x.dim() == 2 ? x.size(1) : 0;
+  STD_TORCH_CHECK(places.size(1) == n && count * n <= width && sign.numel() == count && n >= 1 && along.numel() == n &&
+                      equal.size(0) == n && hull.numel() == n,
                   "rayhull: points of another size than the strict pull's");
+  check_indices(places, width);
   STD_TORCH_CHECK(numbers.numel() == 7, "rayhull: seven numbers say what rounding may take");
   const double* v = read<double>(numbers);
   const layer::StrictPullProblem problem{
-      n, equal.size(1), read<double>(hull), read<double>(equal), read<double>(start), read<double>(along),
+      width, count, read<int32_t>(places), read<double>(sign), n, equal.size(1),
+      read<double>(hull), read<double>(equal), read<double>(start), read<double>(along),
       gauge_of(tight, nullptr, tight_bounds, n), gauge_of(loose, &loose_rhs, loose_bounds, n), v[0], v[1], v[2], v[3], v[4],
       v[5], v[6], moving, conic};
   return is_double(x) ? strict_pull_of<double>(problem, x) : strict_pull_of<float>(problem, x);

@@ -37,6 +37,7 @@ int32_t dtype_number() {
   if constexpr (std::is_same_v<T, double>) return aoti_torch_dtype_float64();
   if constexpr (std::is_same_v<T, float>) return aoti_torch_dtype_float32();
   if constexpr (std::is_same_v<T, int64_t>) return aoti_torch_dtype_int64();
+  if constexpr (std::is_same_v<T, int32_t>) return aoti_torch_dtype_int32();
   if constexpr (std::is_same_v<T, bool>) return aoti_torch_dtype_bool();
   if constexpr (std::is_same_v<T, int8_t>) return aoti_torch_dtype_int8();
 }

@@ -100,6 +100,7 @@ class Blocks {
       p_.places.write(found.sample, x_.data());
       return {SOLVED, found.residual, found.steps, is_blurred(found.size, found.far, found.residual)};
     }
+    if (effort.exact_steps == 0) return {UNSOLVED, found.residual, found.steps, false};
     std::fill(state_.begin(), state_.end(), 0);
     effort.gradient_steps = effort.pivots = 0;
     Answer answer = certified(found.sample, effort, multipliers);

@@ -1,0 +1,77 @@
+"""Sparse rows as intervals low <= G z <= high in an order of elimination: what the interior point factors.
+
+Opposite rows are the two sides of one interval; those of an equality are the same. The system of a step is that of the
+rows, G D Gᵀ + E, or that of the coordinates, D + Gᵀ E G: whichever is less work.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rayhull.core import operators
+from rayhull.sets.rows import Array
+
+FILLED = 20_000_000  # entries of a product of the rows with themselves that are worth looking at
+
+
+class Elimination(NamedTuple):
+    """An order of the rows or coordinates, the pattern of their factor in it, and the products that it takes."""
+
+    order: Array
+    begin: Tensor
+    rows: Tensor
+    work: float
+
+
+def intervals(rows: sp.csr_array, m: int) -> tuple[operators.Intervals, float]:
+    """The intervals of rows of which the first ``m`` are inequalities, and the products that one factor takes."""
+    high, low = _paired(rows, m)
+    G = sp.csr_array(sp.diags_array(np.where(high >= 0, 1.0, -1.0)) @ rows[np.where(high >= 0, high, low)])
+    of_rows, of_coordinates = _elimination(sp.csr_array(G.T)), _elimination(G)
+    by_rows = of_rows.work <= of_coordinates.work
+    order, begin, below, work = of_rows if by_rows else of_coordinates
+    G = sp.csr_array(G[order] if by_rows else G[:, order])
+    G.sort_indices()
+    high, low = (side[order] if by_rows else side for side in (high, low))
+    coordinate = np.arange(G.shape[1]) if by_rows else order
+    numbers = G.data, G.indices, G.indptr, high, low, coordinate
+    kinds = np.float64, np.int32, np.int64, np.int32, np.int32, np.int32
+    data, columns, start, *maps = (torch.from_numpy(v.astype(k)) for v, k in zip(numbers, kinds, strict=True))
+    return operators.Intervals(data, columns, start, maps[0], maps[1], maps[2], begin, below, by_rows), work
+
+
+def _paired(rows: sp.csr_array, m: int) -> tuple[Array, Array]:
+    """For each interval the row that is its high side and the one that is its low side, -1 for none."""
+    sides: list[list[int]] = []
+    open_side: dict[tuple[bytes, bytes, bool], int] = {}  # of which row the opposite would be welcome
+    for i in range(rows.shape[0]):
+        own = slice(rows.indptr[i], rows.indptr[i + 1])
+        columns, data = rows.indices[own].tobytes(), rows.data[own]
+        up = bool(len(data)) and bool(data[0] > 0)
+        size = (data if up else -data).tobytes()
+        found = open_side.pop((columns, size, up), None) if i < m else None
+        if found is not None:
+            sides[found][0 if up else 1] = i
+            continue
+        if i < m:
+            open_side[columns, size, not up] = len(sides)
+        sides.append([i, i] if i >= m else ([i, -1] if up else [-1, i]))
+    high, low = np.array(sides, np.int64).reshape(-1, 2).T
+    return high, low
+
+
+def _elimination(V: sp.csr_array) -> Elimination:
+    """Of Vᵀ D V + E."""
+    n = V.shape[1]
+    if float(np.square(np.diff(V.indptr).astype(float)).sum()) > FILLED:
+        return Elimination(np.arange(n), torch.zeros(n + 1).long(), torch.zeros(0).int(), np.inf)
+    pattern = V.astype(bool).astype(np.float64)
+    matrix = sp.csc_array(pattern.T @ pattern)
+    factor = operators.SparseFactor.of(matrix + sp.diags_array(matrix.sum(0) + 1.0))
+    work = float(factor.begin.diff().double().square().sum()) + 2.0 * n
+    return Elimination(factor.order.numpy(), factor.begin, factor.rows, work + np.square(np.diff(V.indptr)).sum())
