@@ -2,7 +2,7 @@
 
 import pytest
 
-import rayhull as rh
+from rayhull.core import library
 
-COMPILED = "operators: compiled" in rh.core.status()
+COMPILED = "operators: compiled" in library.status()
 needs_core = pytest.mark.skipif(not COMPILED, reason="a promise of the compiled kernels; without them fallbacks answer")

@@ -45,7 +45,7 @@ def sources() -> list[Path]:
 KERNELS = {
     "core/source/conversion": ("double description, wide integers, adjacency, rank, lift, verification, doors", "1288"),
     "core/source/projection": ("clipped shift, chain, forest, pivoting, exact method, factor, certificate", "1200"),
-    "core/source/layer": ("splitting, forwards and backwards, and the strict pull", "none: torch operations"),
+    "core/source/layer": ("splitting, forwards and backwards, the leak, and the strict pull", "none: torch operations"),
     "core/source/operators": ("tensors to arrays, every size and index checked", "none: numba took arrays"),
     "core/reference": ("double description, its checks and floats in NumPy", "above, where they shared a file"),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.harness import Timing
 
-NAMES = ("conversion", "layer", "projection", "projection_accuracy", "projection_choices", "summary")
+NAMES = ("conversion", "layer", "projection", "projection_accuracy", "projection_choices", "scale", "summary")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -170,3 +170,23 @@ def test_runs_of_other_kernels_are_not_gone_on_with(tmp_path: Path, monkeypatch:
     assert conversion.load_runs() == {}
     conversion.KEPT.write_text('{"core": "0123456789abcdef", "runs": {"cube 10": {}}}')
     assert conversion.load_runs() == {}
+
+
+def test_a_large_set_that_was_not_measured_in_time_has_its_reason_in_its_row() -> None:
+    from benchmarks.scale import OURS, SETS, SMALLEST, as_table, ours
+
+    found = ours(SETS[SMALLEST[1]](), 2) | {"state": "fine", "stated": 0.1, "memory": 200.0, "d": 72}
+    assert found["violation"] < 1e-5
+    text = as_table({"storage 24": {OURS: found, "OSQP": {"state": ">300 s"}}, "flow": {OURS: {"state": ">300 s"}}})
+    assert [line.count(">300 s") for line in text.splitlines()[2:]] == [1, 1]
+
+
+def test_the_sizes_of_a_kind_make_one_line_of_the_plot() -> None:
+    from benchmarks.plots import _by_kind, scale
+
+    runs = {
+        f"flow {d}": {"rayhull": {"d": d, "build": 1.0, "forward": 0.1}, "OSQP": {"d": d, "forward": 1.0}}
+        for d in (90, 10)
+    }
+    assert _by_kind(runs, "rayhull", "build") == [("flow", [(10, 1.0), (90, 1.0)])]
+    assert len(scale(runs).axes) == 2

@@ -25,10 +25,8 @@ def own_folder(tmp_path, monkeypatch):
 def calls(monkeypatch):
     module = importlib.import_module("rayhull.conversion.convert")
     seen = []
-    original = module.find_rays
-    monkeypatch.setattr(
-        module, "find_rays", lambda engine, C, *rest: seen.append(C.shape) or original(engine, C, *rest)
-    )
+    original = module.extreme_rays
+    monkeypatch.setattr(module, "extreme_rays", lambda C, **rest: seen.append(C.shape) or original(C, **rest))
     return seen
 
 

@@ -47,7 +47,7 @@ class Bisected(Solver):
 def test_a_solver_is_a_class_with_two_methods_and_a_wrong_one_is_caught(monkeypatch, wrong):
     monkeypatch.setattr(Bisected, "wrong", wrong)
     monkeypatch.setitem(plan.SOLVERS, "auto", (Bisected, *plan.SOLVERS["auto"]))
-    P = rh.halfspaces([[3, 4]])
+    P = rh.Polyhedron([[3, 4]])
     z, info = rh.project(P, np.array([[3.0, 4.0], [-1.0, 0.0]]), return_info=True)
     assert info.solvers == ("one row",)
     assert info.fallback.tolist() == [wrong > 0, wrong > 0]  # the certificate sends what is wrong to another solver

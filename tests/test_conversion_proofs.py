@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import rayhull as rh
+from rayhull.conversion.double_description import extreme_rays, verified_rays
 from rayhull.conversion.verification import prove_complete
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
 from tests.brute_force import vertices_and_rays
-from tests.zoo import counts, cross_polytope, feasible_cone
+from tests.zoo import counts, cross_polytope
 
 
 def unchecked(A=None, b=None, A_eq=None, b_eq=None, lower=None):
@@ -127,14 +128,14 @@ def test_a_row_that_was_thought_dependent_and_is_not_is_noticed(monkeypatch):
 )
 def test_the_full_proof_notices_a_missing_generator(monkeypatch, P):
     module = importlib.import_module("rayhull.conversion.convert")
-    original, calls = module.find_rays, []
+    original, calls = module.extreme_rays, []
 
-    def one_less(engine, C, *rest):
+    def one_less(C, **rest):
         calls.append(C)
-        rays = original(engine, C, *rest)
+        rays = original(C, **rest)
         return rays[1:] if len(calls) == 1 else rays  # the proof itself works right
 
-    monkeypatch.setattr(module, "find_rays", one_less)
+    monkeypatch.setattr(module, "extreme_rays", one_less)
     with pytest.raises(rh.UnverifiedError, match="A generator is missing"):
         rh.convert(P, cache=False, verify="full")
     monkeypatch.undo()
@@ -164,29 +165,20 @@ def test_the_full_proof_says_where_it_cannot_decide():
         counts(P, verify="full")
 
 
-@pytest.mark.parametrize("fault", ["not extreme", "outside", "a line"])
-def test_what_an_engine_says_is_verified(monkeypatch, fault):
-    from rayhull.conversion.double_description import ENGINES
-
-    P = feasible_cone(8, 3, 0)
-
-    def wrong(rows):
-        k = rows.shape[1]
-        rays = rh.conversion.double_description.extreme_rays(rows[k:].astype(np.int64)).tolist()
-        if fault == "a line":
-            return rays, [[1] * k]
-        both = zip(rays[0], rays[1], strict=True)
-        return [*rays, [a + b if fault == "not extreme" else -a for a, b in both]], []
-
-    monkeypatch.setitem(ENGINES, "ppl", wrong)
+@pytest.mark.parametrize("fault", ["not extreme", "outside"])
+def test_rays_from_elsewhere_are_verified(fault):
+    C = np.array([[1, 1, -1], [-1, 2, 3]])
+    rays = extreme_rays(C)
+    np.testing.assert_array_equal(verified_rays(C, rays[::-1]), rays)
+    wrong = rays[0] + rays[1] if fault == "not extreme" else -rays[0]
     with pytest.raises(rh.UnverifiedError):
-        rh.convert(P, engine="ppl", cache=False)
+        verified_rays(C, np.concatenate([rays, [wrong]]))
 
 
 def test_the_fuzz_finds_nothing_and_finds_a_missing_ray(monkeypatch):
     assert fuzz_conversion.run(seconds=2.0, seed=0)
     module = importlib.import_module("rayhull.conversion.convert")
-    original = module.find_rays
-    monkeypatch.setattr(module, "find_rays", lambda *arguments: original(*arguments)[1:])
+    original = module.extreme_rays
+    monkeypatch.setattr(module, "extreme_rays", lambda C, **rest: original(C, **rest)[1:])
     with pytest.raises(AssertionError, match="wrong on numpy"):
         fuzz_conversion.run(seconds=20.0, seed=0)

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import rayhull as rh
 from rayhull.core import build, library
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_the_core_says_what_runs():
-    assert rh.core.status().startswith("conversion: ")
-    assert "operators: " in rh.core.status()
+    assert library.status().startswith("conversion: ")
+    assert "operators: " in library.status()
 
 
 @pytest.mark.parametrize("setting", ["0", "nowhere"])
@@ -23,7 +22,8 @@ def test_without_the_binary_the_reference_runs_and_says_so(setting, tmp_path):
     setting = setting if setting == "0" else str(tmp_path)
     code = """
 import numpy as np, rayhull as rh
-print(rh.core.status())
+from rayhull.core import library
+print(library.status())
 print(rh.convert(rh.monotone(4), cache=False), rh.convert(rh.monotone(5), cache=False))
 rh.project(rh.convex(5), np.zeros(5))"""  # one warning for all
     environment = {**os.environ, "RAYHULL_CORE": setting, "PYTHONPATH": str(ROOT / "src")}

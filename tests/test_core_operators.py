@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rayhull.core import operators
 from rayhull.maps.coefficients import without_carefully
+from rayhull.maps.leak import Leak
 from rayhull.maps.shrink import EPS, pull
 
 pytestmark = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
@@ -567,9 +568,26 @@ def test_a_splitting_refuses_constants_that_do_not_fit():
             operators.splitting_backward(y, other, *constants, 2, 1.5)
 
 
-def pulled(x, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, loose_bounds, numbers, moving, conic):
+def pulled(
+    x,
+    places,
+    sign,
+    hull,
+    equal,
+    start,
+    along,
+    tight,
+    tight_bounds,
+    loose,
+    loose_rhs,
+    loose_bounds,
+    numbers,
+    moving,
+    conic,
+):
     """The definition."""
-    dtype, x = x.dtype, x.double()
+    out, dtype, count = x.clone(), x.dtype, len(x)
+    x = (x[:, places.long()].double() * sign[:, None]).reshape(-1, len(start))
     loose_slope, tight_slope, constant, kept, tiny, reach, limit = numbers
     x = hull + without_carefully(x - hull, equal) if equal.shape[1] else x
     size = x.abs().amax(1)
@@ -585,11 +603,14 @@ def pulled(x, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, 
         values = [x @ tight.T, *([x * tight_bounds[0], -x * tight_bounds[1]] if len(tight_bounds) else [])]
         excess = torch.maximum(excess, (torch.cat(values, 1).amax(1) + tight_slope * (size + scale)) / scale)
     inside = pull(x, start + scale[:, None] * along, (excess + 8 * EPS) / kept, limit)
-    return (torch.where(size[:, None] < tiny, 0.0, inside) if conic else inside).to(dtype)
+    inside = torch.where(size[:, None] < tiny, 0.0, inside) if conic else inside
+    out[:, places.long()] = (inside.reshape(count, *places.shape) * sign[:, None]).to(dtype)
+    return out
 
 
-def strict_constants(seed, n, kind):
+def strict_constants(seed, n, kind, places=None, sign=(1.0,)):
     """What a set with its interior point at ``start`` + scale · ``along`` gives; (moving, conic) by the kind."""
+    places = torch.arange(n)[None] if places is None else places
     none, moving, conic = random(0, 0, n), kind != "fixed", kind == "conic"
     equal = torch.linalg.qr(random(seed, n, n // 3)).Q
     bounds = random(seed + 1, 4, n).abs()
@@ -599,6 +620,8 @@ def strict_constants(seed, n, kind):
     numbers = torch.tensor([1e-3, 2e-3, 1e-4, 0.9, 1e-30, 5.0, 1e30], dtype=torch.float64)
     loose = random(seed + 3, 9, n), random(seed + 4, 9).abs(), bounds
     return (
+        places.int(),
+        torch.tensor(sign, dtype=torch.float64),
         random(seed + 5, n),
         equal,
         0.1 * random(seed + 6, n),
@@ -618,12 +641,12 @@ def strict_constants(seed, n, kind):
 def test_the_strict_pull_is_that_of_the_definition(count, n, kind, left_out):
     constants, none = list(strict_constants(0, n, kind)), random(0, 0, n)
     if "bounds" in left_out:
-        constants[5] = constants[8] = none
+        constants[7] = constants[10] = none
     if "loose" in left_out:
-        constants[6:9] = none, random(0, 0), none
+        constants[8:11] = none, random(0, 0), none
     if "rows" in left_out:
-        constants[4] = constants[6] = none
-        constants[7] = random(0, 0)
+        constants[6] = constants[8] = none
+        constants[9] = random(0, 0)
     x = random(9, count, n) * torch.logspace(-3, 3, max(count, 1), dtype=torch.float64)[:count, None]
     x[1:2] = 0.0
     torch.testing.assert_close(operators.strict_pull(x, *constants), pulled(x, *constants), rtol=1e-9, atol=1e-12)
@@ -631,10 +654,20 @@ def test_the_strict_pull_is_that_of_the_definition(count, n, kind, left_out):
     torch.testing.assert_close(operators.strict_pull(single, *constants), pulled(single, *constants))
 
 
+@pytest.mark.parametrize("count", BATCHES)
+def test_the_strict_pull_serves_blocks_where_they_stand(count):
+    places = torch.tensor([[9, 2, 3, 4], [1, 0, 7, 8]])  # 5 and 6 are of other blocks
+    constants = strict_constants(0, 4, "moving", places, (1.0, -1.0))
+    for x in (3 * random(9, count, 10), 3 * random(9, count, 10).float()):
+        got = operators.strict_pull(x, *constants)
+        torch.testing.assert_close(got, pulled(x, *constants))
+        assert torch.equal(got[:, 5:7], x[:, 5:7])
+
+
 def test_the_strict_pull_leaves_what_is_well_inside_and_what_is_no_number():
     constants = list(strict_constants(0, 6, "fixed"))
-    constants[1] = constants[1][:, :0]  # no equalities
-    x = constants[2] + 1e-3 * random(9, 11, 6)
+    constants[3] = constants[3][:, :0]  # no equalities
+    x = constants[4] + 1e-3 * random(9, 11, 6)
     assert torch.equal(operators.strict_pull(x, *constants), x)
     x[2, 3], x[9, 0], x[10] = torch.nan, torch.inf, 1e308
     out = operators.strict_pull(x, *constants)
@@ -645,12 +678,45 @@ def test_the_strict_pull_leaves_what_is_well_inside_and_what_is_no_number():
 
 def test_the_strict_pull_refuses_what_does_not_fit():
     constants, x = list(strict_constants(0, 6, "conic")), random(9, 3, 6)
-    said = ["another size"] * 4 + ["gauge of another size"] * 3 + ["right-hand side", "gauge of another size", "seven"]
+    said = ["another size"] * 6 + ["gauge of another size"] * 3 + ["right-hand side", "gauge of another size", "seven"]
     for i, message in enumerate(said):
-        other = constants[i][..., :-1] if i not in (1, 4, 5, 6, 8) else constants[i].new_zeros(3, 5)
+        other = constants[i][..., :-1] if i not in (3, 6, 7, 8, 10) else constants[i].new_zeros(3, 5)
         with pytest.raises(RuntimeError, match=message):
             operators.strict_pull(x, *constants[:i], other, *constants[i + 1 :])
     with pytest.raises(RuntimeError, match="another size"):
         operators.strict_pull(x[:, :5], *constants)
     with pytest.raises(RuntimeError, match="another dtype"):
         operators.strict_pull(x.half(), *constants)
+    with pytest.raises(RuntimeError, match="out of range"):
+        operators.strict_pull(x, constants[0] + 1, *constants[1:])
+
+
+@pytest.mark.parametrize("count", BATCHES)
+@pytest.mark.parametrize("n", [1, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_leak_is_that_of_the_definition(count, n, dtype):
+    g, d, through = (random(seed, count, n).to(dtype) for seed in (0, 1, 2))
+    d[:1, 0], d[1:2, 0], d[2:3, 0], d[3:, ::2] = torch.nan, torch.inf, -1e30, 0.0
+    unit, block = random(3, n).abs().to(dtype), torch.arange(n) // 2 * (n > 1)
+    for leak in (Leak(0.1), Leak(0.3, unit), Leak(0.3, unit, block)):
+        for other in (None, through):
+            with torch.no_grad():
+                got = leak.gradient(g, d, other)
+            torch.testing.assert_close(got, leak.gradient(g, d, other))  # with gradients enabled: the definition
+        with torch.no_grad():
+            got = leak.gradient(g, d, clamps=True)
+        torch.testing.assert_close(got, leak.gradient(g, d, clamps=True))
+
+
+def test_the_leak_refuses_what_does_not_fit():
+    g, unit, none = random(0, 3, 4), random(1, 4), torch.empty(0, dtype=torch.int64)
+    for said, args in (
+        ("other points", (g[:2], None, unit, none)),
+        ("other points", (g, g[:, :2], unit, none)),
+        ("one unit", (g, None, unit[:3], none)),
+        ("one unit", (g, None, unit, torch.zeros(3, dtype=torch.int64))),
+        ("out of range", (g, None, unit, torch.tensor([0, 1, 2, 4]))),
+        ("another dtype", (g.float(), None, unit, none)),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            operators.leak(g, *args, 0.1, 1e15, False)

@@ -16,11 +16,10 @@ from rayhull.conversion.budget import Limits
 from rayhull.conversion.double_description import extreme_rays, minor_divisor
 from rayhull.conversion.slack_form import independent_rows
 from rayhull.core import conversion as core
-from rayhull.core.reference import adjacency, double_description
-from rayhull.core.reference.double_description import narrowed
+from rayhull.core.reference import adjacency
 from rayhull.core.reference.verification import BROKEN, NEGATIVE, NO_FAULT, products
 from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact import elimination
+from rayhull.exact import elimination, numbers
 from tests.cones import (
     KNOWN,
     PATHS,
@@ -301,18 +300,16 @@ def test_a_fault_is_seen_wherever_it_stands_among_many_rays(compiled, place):
 
 
 @PATHS
-def test_primitive_products_are_exact_or_refused(compiled):
+def test_primitive_products_are_exact_at_any_size(compiled):
     rng = np.random.default_rng(0)
     weights, edges = rng.integers(-(2**20), 2**20, (50, 6)), rng.integers(-(2**10), 2**10, (6, 7)) * 3**30
     weights[1], weights[2, ::2] = 0, 0
-    for some in (edges, edges[:, :2], edges[:0], edges // 3**30):
-        found = core.primitive_product(weights[:, : len(some)], some)
-        assert (found is not None) == core.is_compiled()
-        if found is not None:
-            exact = weights[:, : len(some)].astype(object) @ some.astype(object)
-            assert np.array_equal(found, double_description.primitive(exact))
-    assert core.primitive_product(weights * 2**20, edges + 1) is None  # quotients of 80 bits
-    assert core.primitive_product(np.full((1, 64), 2**61), np.full((64, 1), 2**61)) is None  # a sum of 128 bits
+    pairs = [(weights[:, : len(some)], some) for some in (edges, edges[:, :2], edges[:0], edges // 3**30)]
+    pairs += [(weights * 2**20, edges + 1)]  # quotients of 80 bits
+    pairs += [(np.full((1, 64), 2**61), np.full((64, 2), [2**61, 2**61 - 1]))]  # sums of 128 bits
+    for left, right in pairs:
+        exact = left.astype(object) @ right.astype(object)
+        assert np.array_equal(core.primitive_product(left, right), numbers.primitive(exact))
 
 
 @PATHS
@@ -358,5 +355,5 @@ def test_any_size_of_integers_has_the_rays_of_brute_force(seed, size):
 
 
 def test_python_integers_return_to_machine_words_when_they_fit():
-    assert narrowed(np.array([[2**61]], dtype=object)).dtype == np.int64
-    assert narrowed(np.array([[2**62]], dtype=object)).dtype == object
+    assert numbers.narrow(np.array([[2**61]], dtype=object)).dtype == np.int64
+    assert numbers.narrow(np.array([[2**62]], dtype=object)).dtype == object

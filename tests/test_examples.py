@@ -14,6 +14,7 @@ SAYS = {
     "hierarchical.py": "add up and are not negative: True",
     "pretrained_head.py": "all of them after: True",
     "vae_checkerboard.py": "also far from the data: True",
+    "jax_checkerboard.py": "every image on the checkerboard: True",
     "calibration.py": "rising and between 0 and 1: True",
     "convex_cost.py": "rising and convex for every price: True",
     "flow_in_a_polygon.py": "every sample inside: True",
@@ -24,6 +25,8 @@ SAYS = {
     "polyhedra.py": "the same set: True",
     "portfolio.py": "within the mandate: True",
     "quantiles.py": "in order everywhere, in exact arithmetic: True",
+    "sklearn_regressor.py": "columns by name, every rule kept: True",
+    "torchrl_actions.py": "projections are nearest points: True",
     "weights_in_a_set.py": "non-negative, symmetric, sum 1: True",
     "yield_curve.py": "no arbitrage, in exact arithmetic: True",
 }
@@ -31,18 +34,21 @@ FAST = {"quantiles.py", "polyhedra.py"}
 
 
 def test_every_example_is_listed_here():
-    assert {p.name for p in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert {p.name for p in EXAMPLES.glob("*/*.py")} == set(SAYS)
 
 
 def test_every_example_takes_one_thread_because_its_network_is_small():
-    for path in EXAMPLES.glob("*.py"):
+    for path in EXAMPLES.glob("*/*.py"):
         text = path.read_text(encoding="utf-8")
         assert ("import torch\n" in text) == ("\ntorch.set_num_threads(1)  # a small network" in text), path.name
 
 
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in SAYS])
 def test_an_example_runs_and_proves_its_claim(name):
+    if name.startswith("jax"):
+        pytest.importorskip("equinox")
     env = {**os.environ, "MPLBACKEND": "agg"}
-    out = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=False, env=env)
+    (path,) = EXAMPLES.glob(f"*/{name}")
+    out = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=env)
     assert out.returncode == 0, out.stderr
     assert SAYS[name] in out.stdout

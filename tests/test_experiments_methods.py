@@ -254,7 +254,9 @@ def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():
     assert schedule.rate() == pytest.approx(1e-5)
 
 
-@pytest.mark.parametrize(("kind", "factor", "cooldown"), [("plateau", 0.1, 0), ("halving", 0.5, 5)])
+@pytest.mark.parametrize(
+    ("kind", "factor", "cooldown"), [("plateau", 0.1, 0), ("halving", 0.5, 5), ("halving-all", 0.5, 5)]
+)
 def test_a_plateau_schedule_cuts_where_torch_would(kind, factor, cooldown):
     ours, theirs = (torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1.0) for _ in range(2))
     schedule = Schedule(ours, kind, 100)
@@ -265,6 +267,18 @@ def test_a_plateau_schedule_cuts_where_torch_would(kind, factor, cooldown):
         reference.step(loss)
         assert schedule.rate() == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)
     assert schedule.rate() < 0.2
+
+
+def test_the_published_codes_schedule_never_stops_and_ends_where_torchs_does():
+    ours, theirs = (torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1e-4) for _ in range(2))
+    schedule = Schedule(ours, "halving-all", 500)
+    reference = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, factor=0.5, patience=5, cooldown=5)
+    for _ in range(500):
+        schedule.after_epoch(1.0)
+        reference.step(1.0)
+    assert schedule.rate() == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)
+    assert schedule.rate() < 1e-7
+    assert not schedule.has_stopped
 
 
 def test_the_cosine_schedule_ends_at_zero():

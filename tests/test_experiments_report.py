@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
@@ -115,6 +116,16 @@ def test_published_results_stand_beside_under_names_of_their_own(results):
     page = make(results, beside={"vae": collect(results)["vae"]}).read_text()
     assert "Constrained VAE: published runs of full length" in page
     assert (results / "figures" / "published-vae-samples.png").exists()
+
+
+def test_a_report_beside_published_results_says_what_was_found_first_and_folds_the_rest(results):
+    studies = collect(results)
+    page = make(results, beside={"vae": studies["vae"]}).read_text()
+    front = re.sub("<details>.*?</details>", "", page, flags=re.DOTALL)
+    assert html.unescape(front).index(headlines(studies)[0]) < front.index("<img")
+    assert front.count("<img") == front.count("<table>") == len(studies)
+    assert "Settings of all rows" not in front
+    assert "published" not in front
 
 
 def test_figure_3_shows_the_papers_own_settings_and_the_best_of_each_method():

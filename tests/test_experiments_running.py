@@ -132,7 +132,7 @@ def test_mixed_precision_is_a_flag(tmp_path):
     ("arguments", "said"),
     [
         (["--method", "magic"], "method 'magic' does not exist: choose one of alternating, constrained"),
-        (["--schedule", "sometimes"], "choose one of constant, cosine, halving, plateau"),
+        (["--schedule", "sometimes"], "choose one of constant, cosine, halving, halving-all, plateau"),
         (["--epochs", "0"], "epochs must be positive, got 0"),
         (["--devices", "0"], "count from 1, got 0"),
         (["--accelerator", "abacus"], "--accelerator abacus"),

@@ -102,7 +102,7 @@ def test_violation_passes_gradients_to_every_side():
     ("Q", "given", "message"),
     [
         (P, {"b": np.ones(2)}, r"b must have shape \(\*, 3\), got \(2,\)"),
-        (P, {"A": np.ones((3, 5))}, r"A must have shape \(\*, 3, 4\), got \(3, 5\)"),
+        (P, {"A": np.ones((3, 5))}, r"A must have shape \(\*, rows, 4\), got \(3, 5\)"),
         (P, {"A": np.ones(4)}, r"A must have shape \(\*, rows, 4\), got \(4,\)"),
         (P, {"A": np.ones((2, 4))}, "A has 2 rows, but the set states 3 right-hand sides: give b too"),
         (P, {"lower": np.ones((2, 3))}, r"lower must have shape \(\*, 4\), got \(2, 3\)"),

@@ -16,7 +16,12 @@ from tests import fuzz, house
 
 USES_CORE = ("conversion", "maps", "projection", "nn", "core")
 TOP = ("__init__", "testing", "cli")  # see everything
-ASK_LATER = {("sets/polyhedron.py", "Polyhedron"), ("conversion/generators.py", "Generators")}  # P.generators(), ...
+ASK_LATER = {  # P.generators(), ...
+    ("sets/polyhedron.py", "Polyhedron"),
+    ("conversion/generators.py", "Generators"),
+    ("sets/cones.py", "ConvexSet"),
+    ("sets/statement.py", "Statement"),
+}
 
 
 def room(module: str) -> str:
@@ -65,6 +70,8 @@ def allowed(importer: str, imported: str) -> bool:
         return True
     if b == "core":
         return a in USES_CORE
+    if a == "core":
+        return b == "exact"
     if b not in house.ROOMS or a not in house.ROOMS:
         return False
     return house.ROOMS.index(b) <= house.ROOMS.index(a)
@@ -92,6 +99,8 @@ def test_the_direction_is_told_from_its_opposite():
     assert not allowed("rayhull.sets.rows", "rayhull.nn.export")
     assert not allowed("rayhull.sets.rows", "rayhull.core.module")
     assert allowed("rayhull.conversion.cache", "rayhull.errors")
+    assert allowed("rayhull.core.conversion", "rayhull.exact.numbers")
+    assert not allowed("rayhull.core.conversion", "rayhull.sets.rows")
 
 
 @pytest.mark.parametrize("path", house.sources(), ids=module_of)

@@ -96,10 +96,10 @@ def test_sides_are_inputs_of_an_onnx_file_where_the_base_point_stays(tmp_path, w
     assert torch.allclose(torch.as_tensor(x), layer(h, **given), atol=1e-5)
 
 
-def test_sides_that_need_another_base_point_are_refused_by_the_onnx_exporter(tmp_path) -> None:
+def test_sides_that_only_a_solver_follows_are_refused_by_the_onnx_exporter(tmp_path) -> None:
     pytest.importorskip("onnxscript")
-    with pytest.raises(rh.RayhullError, match=r"need nearest points here.*varies="):
-        to_onnx(rh.Constrained(4, dispatch(), method="shrink"), 4, tmp_path / "layer.onnx", sides=("b_eq",))
+    with pytest.raises(rh.RayhullError, match=r"need nearest points that only a solver finds here.*varies="):
+        to_onnx(rh.Constrained(4, dispatch(), method="vertices"), 4, tmp_path / "layer.onnx", sides=("b_eq",))
 
 
 def ruled(dtype: torch.dtype, **options: Any) -> rh.Constrained:

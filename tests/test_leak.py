@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from rayhull.maps.leak import along_the_set, damped, leaking
+from rayhull.maps.leak import Leak, along_the_set, damped, leaking
 
 P = rh.monotone(6)
 POLYTOPE = rh.Polyhedron([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], [1.0, 0.5], lower=-1, upper=1)
@@ -281,7 +281,7 @@ def test_gradients_of_single_samples_leak_and_forward_mode_has_the_derivative(na
 def test_second_derivatives_are_those_of_the_formula() -> None:
     """Each pass goes back through the map and past it; d counts as a constant."""
     u, share = (3 * draw(4, 5)).requires_grad_(), 0.3
-    x = leaking(damped(u, share).clamp(-1, 1), u, share)
+    x = leaking(damped(u, share).clamp(-1, 1), u, Leak(share))
     (slope,) = torch.autograd.grad(x.pow(3).sum(), u, create_graph=True)
     (second,) = torch.autograd.grad(slope.sum(), u)
     inside, d, x = (u.abs() < 1).double(), (u - x).detach(), x.detach()
@@ -304,3 +304,14 @@ def test_a_way_without_an_unconstrained_point_takes_no_leak() -> None:
     with pytest.raises(ValueError, match="unconstrained point to leak to.*method='nearest'"):
         rh.Constrained(2, P, method="rays", leak=0.1)
     assert rh.Constrained(2, P, method="nearest", leak=0.2).leak == 0.2
+
+
+@pytest.mark.parametrize("way", ["steps", "one row", "blocks"])
+def test_an_exported_layer_in_training_mode_has_the_gradient_of_the_layer(way: str) -> None:
+    """In tensor operations, which run elsewhere, too: JAX has it from there."""
+    Q, method = WAYS[way]
+    layer, h = rh.Constrained(3, Q, method=method, dtype=torch.float64), 9 * draw(5, 3)
+    program, g = torch.export.export(layer, (h.clone().requires_grad_(),)).module(), draw(5, *Q.shape, seed=1)
+    assert torch.allclose(grads(program, h, g), grads(layer, h, g), atol=1e-9)
+    assert not torch.allclose(grads(layer.eval(), h, g), grads(program, h, g), atol=1e-3)
+    assert torch.allclose(program(h), layer(h), atol=1e-12)

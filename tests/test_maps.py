@@ -158,6 +158,11 @@ def test_one_row_and_bounds_have_their_nearest_point(
     assert torch.allclose(z, rh.project(P, x), atol=1e-9)
     few = x[:5].clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda v: clipped_shift(v, a, c, low, high, equality=equality), few)
+    if np.isfinite([lower, upper]).all():
+        sides = tuple(v.clone().requires_grad_() for v in (c + 0.0137, low - 0.0071, high + 0.0113))  # off every kink
+        assert torch.autograd.gradcheck(
+            lambda v, *own: clipped_shift(v, a, *own, equality=equality), (few.detach(), *sides)
+        )
 
 
 def test_one_or_two_rows_of_the_sample_have_their_nearest_point_or_are_not_found() -> None:

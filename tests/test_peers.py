@@ -83,6 +83,12 @@ def test_rayens_points_are_inside():
     assert P.violation(peer(U[:, :3].float())).max() < 1e-6
 
 
+def test_a_coordinate_of_one_value_is_no_equality_of_the_sample():
+    fixed = rh.Polyhedron(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], lower=[0, 0, 0.0], upper=[9, 9, 0.0])
+    y, sides = torch.tensor([[1.0, 2.0, 0.0]]).double(), {"b_eq": torch.tensor([[3.0]]).double()}
+    assert float(peers.Peer(fixed).excess(y, sides).max()) == 0.0
+
+
 def test_dc3_without_equalities_says_why_it_is_left_out():
     with pytest.raises(peers.NotForThisSet) as caught:
         peers.DC3(rh.box(-1, 1, 4))

@@ -105,13 +105,6 @@ def test_named_coordinates_are_picked_and_labelled():
         P.plot((0, 7))
 
 
-def test_generators_are_drawn():
-    G = rh.Generators(vertices=[[0, 0], [2, 0]], rays=[[1, 1], [-1, 2]])
-    assert G.plot().get_ylabel() == "x[1]"
-    with pytest.raises(ValueError, match="two or three coordinates of 4"):
-        rh.Generators(vertices=[[0, 0, 0, 0]]).plot()
-
-
 def test_without_matplotlib_the_extra_is_named():
     code = (
         "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
@@ -133,3 +126,28 @@ def test_points_in_single_precision_are_judged_up_to_their_own_rounding(monkeypa
     P.plot(points=rh.Constrained(4, P)(100 * torch.randn(500, 4)))
     assert len(judged) == 500
     assert all(judged)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda P: P, lambda P: P & rh.ball(1, d=P.dim), rh.MapInto, lambda P: rh.Constrained(3, P)]
+)
+def test_a_notebook_shows_a_drawing_in_the_plane_and_else_the_rules(make):
+    drawn = make(rh.Polyhedron([[1, 1]], [1], lower=0))._repr_html_()
+    assert drawn.rstrip().endswith("</svg>")
+    listed = make(rh.parse("fuel: 3*coal + 2*gas <= 3; coal + gas + oil == 0"))._repr_html_()
+    assert "<td>fuel</td><td><code>3*coal + 2*gas &lt;= 3</code>" in listed
+    assert "<td></td><td><code>coal + gas + oil == 0</code>" in listed
+
+
+def test_a_notebook_shows_the_first_rules_of_many():
+    assert "and 3 more" in rh.monotone(12)._repr_html_()
+
+
+def test_without_matplotlib_a_notebook_shows_the_rules():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.figure'] = None\n"
+        "import rayhull as rh\n"
+        "print(rh.Polyhedron([[1, 1]], [1], lower=0)._repr_html_())\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "x[0] + x[1] &lt;= 1" in out.stdout

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from scipy.optimize import Bounds, LinearConstraint
 
 import rayhull as rh
 from rayhull.sets.products import block_groups
@@ -73,13 +72,6 @@ def test_repr_and_describe_are_readable(P):
     assert "blocks" in P.describe()
 
 
-def test_a_set_goes_to_scipy_and_back(P):
-    constraint, bounds = P.to_scipy()
-    back = rh.Polyhedron.from_scipy(constraint, bounds, P.shape)
-    x = np.random.default_rng(0).standard_normal((20, *P.shape))
-    np.testing.assert_allclose(back.violation(x), P.violation(x), rtol=1e-12, atol=1e-12)
-
-
 # -- what goes in -------------------------------------------------------------------------------------------------
 
 
@@ -127,12 +119,6 @@ def test_scalars_broadcast_and_none_means_zero():
     assert rh.Polyhedron(np.eye(3), 2).b.tolist() == [2, 2, 2]
     assert rh.Polyhedron(np.eye(3)).is_cone
     assert rh.Polyhedron(lower=[0, 1], upper=3).shape == (2,)
-
-
-def test_scipy_constraints_with_equal_sides_become_equalities():
-    P = rh.Polyhedron.from_scipy(LinearConstraint([[1, 1], [1, -1]], [1, -np.inf], [1, 0]), Bounds(0, np.inf))
-    assert (len(P.equalities), len(P.inequalities)) == (1, 1)
-    assert P.contains(np.array([0.4, 0.6]))
 
 
 # -- what it answers ----------------------------------------------------------------------------------------------
@@ -207,7 +193,6 @@ def test_intersection_joins_rows_and_takes_the_tighter_bounds():
     assert P.lower.tolist() == [0, -1, -1]
     assert P.upper.tolist() == [1, 1, 1]
     assert len(P.inequalities) == 2
-    assert (rh.intersection([rh.monotone(3), rh.convex(3)])).A.shape == (3, 3)
 
 
 def test_a_box_without_shape_takes_that_of_its_partner():

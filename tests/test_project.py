@@ -26,6 +26,18 @@ def test_the_version_is_the_same_everywhere():
     version, date = re.search(r"^## \[(\d[^]]*)\] - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE).groups()
     assert version == rh.__version__
     assert f"version: {version}\ndate-released: {date}" in citation
+    assert f'version: "{version}"' in (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f"Version {version}," in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_oldest_torch_is_the_one_that_a_release_is_rehearsed_with():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (floor,) = [name.partition(">=")[2] for name in project["dependencies"] if name.startswith("torch")]
+    pinned = re.search(
+        r'^TORCH = "torch==([\d.]+)\+cpu"', (ROOT / "release.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert pinned[1] == f"{floor}.0"
+    assert f"pytorch >={floor}\n" in (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)

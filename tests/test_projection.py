@@ -184,7 +184,7 @@ def test_structure_finds_the_closed_forms() -> None:
     assert {block.solver.name for block in plan(rh.ordered(None, (3, 3)))} == {"forest"}
     assert solvers["equalities"] == {"affine"}
     assert solvers["convex"] == {"banded"}
-    assert solvers["rows at right angles"] == {"banded"}
+    assert solvers["rows at right angles"] == {"active set"}
 
 
 def test_at_a_kink_what_does_not_push_counts_as_absent() -> None:
@@ -303,3 +303,14 @@ def test_how_far_back_rows_share_coordinates_does_not_depend_on_how_they_are_sto
         found.append([any_rows.width(scipy.sparse.csr_array(rows)) for rows in sets])
     assert found[0] == found[1]
     assert len(set(found[0])) > 5
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e8, 1e10])
+@pytest.mark.parametrize("make", [lambda: rh.birkhoff(3), lambda: rh.marginals([1, 2], [1, 1, 1])])
+def test_points_far_from_degenerate_vertices_have_certified_nearest_points(make, scale):
+    """Many multipliers belong to such a vertex; those of a point close by, scaled up, keep the signs of the bounds."""
+    P = make()
+    x = scale * np.random.default_rng(0).standard_normal((200, *P.shape))
+    z = rh.project(P, x)
+    assert P.contains(z).all()
+    assert np.isclose(z, z.round(), atol=1e-9).mean() > 0.95  # most are vertices

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.errors import RayhullError
 from rayhull.projection.plan import plan, structure
-from rayhull.projection.solvers.banded import Banded, banded_order, spanning_rows
+from rayhull.projection.solvers.banded import Banded, banded_order
 from tests.compiled import needs_core
 
 pytestmark = needs_core
@@ -170,21 +169,12 @@ def test_derivatives_are_right(weights):
 
 def test_only_independent_rows_of_neighbours_are_banded():
     assert structure(rh.convex(9)) == "a curve, along its band"
-    assert structure(rh.convex(9) & rh.monotone(9)) == "a curve, along its band"  # the first slope, and it is convex
-    assert structure(rh.convex(9) & rh.lipschitz(9, 1)) is None  # limits at both ends depend on the rows between
+    assert structure(rh.convex(9) & rh.lipschitz(9, 1)) == "a curve, along its band"
+    assert not Banded.fits(plan(rh.convex(9) & rh.monotone(9))[0].form)  # the slopes follow from the first
     assert structure(rh.convex(9) & rh.box(0, 1)) is None
     assert banded_order(shuffled(9).inequalities.matrix) is not None
     assert banded_order(differences(20, 5).inequalities.matrix) is None  # each shares coordinates with five before it
     assert not Banded.fits(plan(rh.simplex(5))[0].form)
-
-
-def test_a_long_curve_that_auto_projects_names_steps_for_onnx(tmp_path):
-    pytest.importorskip("onnxscript")
-    from rayhull.nn.export import to_onnx
-
-    with pytest.raises(RayhullError, match='method="steps"'):
-        to_onnx(rh.Constrained(4, rh.convex(40)), 4, tmp_path / "curve.onnx")
-    assert to_onnx(rh.Constrained(4, rh.convex(40), method="rays").fold(), 4, tmp_path / "curve.onnx").exists()
 
 
 CURVES = {
@@ -195,26 +185,16 @@ CURVES = {
 
 
 @pytest.mark.parametrize("P", CURVES.values(), ids=CURVES)
-def test_rows_that_follow_from_the_others_are_left_out(P):
+def test_rows_of_curves_may_follow_from_each_other(P):
     x = torch.randn(6, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cumsum(1)
     z, info = rh.project(P, x, return_info=True)
-    assert info.solvers == ("banded",)
+    assert info.solvers == ("interior point",)
     assert not info.fallback.any()
     assert P.contains(z).all()
     assert info.multipliers.shape == (6, len(P.inequalities))
     torch.testing.assert_close(z, rh.project(P, x, solver="active set"), atol=1e-11, rtol=0)
     b = torch.rand(6, len(P.inequalities), dtype=torch.float64)  # sides of the sample may need every row
     torch.testing.assert_close(rh.project(P, x, b=b), rh.project(P, x, b=b, solver="active set"), atol=1e-11, rtol=0)
-
-
-def test_rows_are_left_out_only_if_they_follow_from_the_others():
-    for P in (
-        rh.lipschitz(20, 0.1) & rh.convex(20),
-        rh.monotone(20) & rh.Polyhedron(rh.convex(20).A, np.full(18, 0.1)),
-    ):
-        form = plan(P)[0].form
-        assert not Banded.fits(form)
-        assert spanning_rows(form.matrix.rows, form.c) is None
 
 
 def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
@@ -230,7 +210,7 @@ def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
     monkeypatch.setattr(solver, "solve", lambda *given: (release.wait(60), solve(*given))[1])
     with pytest.raises(KeyboardInterrupt):
         rh.project(P, x)
-    assert "nearest points (active set) of 2 samples with 596 rows" in said[0][0]
+    assert "nearest points (interior point) of 2 samples with 596 rows" in said[0][0]
     release.set()
     monkeypatch.undo()
     assert torch.equal(rh.project(P, x), known)

@@ -109,14 +109,6 @@ def test_threads_give_the_same_points(name: str, n: int) -> None:
         torch.set_num_threads(before)
 
 
-def test_test_time_projection_is_the_identity_in_training_only() -> None:
-    P = SETS["tiles"]
-    model = rh.ProjectedInEval(torch.nn.Unflatten(1, (8, 8)), P)
-    x = torch.randn(4, 64, dtype=torch.float64)
-    assert torch.equal(model.train()(x), x.reshape(4, 8, 8))
-    assert torch.equal(model.eval()(x), rh.project(P, x.reshape(4, 8, 8)))
-
-
 def test_bad_input_is_refused_with_what_came() -> None:
     P = rh.monotone(3)
     for value in (np.nan, np.inf):

@@ -128,7 +128,7 @@ def test_a_matrix_of_weights_must_be_a_metric() -> None:
 
 def test_rows_of_the_wrong_shape_are_refused_with_what_came() -> None:
     P, x, sides = case()
-    with pytest.raises(ValueError, match="4 rows come with the call.* 5: give their b, too"):
+    with pytest.raises(ValueError, match="A has 4 rows, but the set states 5 right-hand sides: give b too"):
         rh.project(P, x, A=sides["A"][:, :4])
     with pytest.raises(ValueError, match=r"A must have shape .*, got \(6, 5, 6\)"):
         rh.project(P, x, A=sides["A"][:, :, :6])

@@ -269,7 +269,6 @@ def test_a_request_that_makes_no_set_says_what_was_expected(make, message):
     "ask",
     [
         lambda P: rh.product(rh.simplex(2), P),
-        lambda P: rh.intersection([rh.monotone(2), P]),
         lambda P: rh.along(P, 2),
         rh.convert,
         lambda P: rh.project(P, np.zeros(2)),

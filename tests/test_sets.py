@@ -23,8 +23,15 @@ import rayhull as rh
         (rh.sum_to(2, 3), [3, 0, -1], [1, 1, 1]),
         (rh.lipschitz(3, 0.5), [0, 0.5, 0.25], [0, 0.6, 0.6]),
         (rh.ordered([(2, 0)], 3), [1, 9, 0], [0, 9, 1]),
-        (rh.halfspaces([[1, -1, 0]]), [0, 1, 5], [1, 0, 5]),
+        (rh.Polyhedron([[1, -1, 0]]), [0, 1, 5], [1, 0, 5]),
         (rh.nonnegative(2), [0, 1], [-0.1, 1]),
+        (rh.ramps(3, up=1, down=2), [0, 1, -1], [0, 1, -1.5]),
+        (rh.ramps(3, up=[1, 3]), [0, 1, 4], [0, 2, 4]),
+        (rh.flow([(0, 1), (1, 2), (0, 2)], 3, capacity=2, demand=[-3, 0, 3]), [1, 1, 2], [1, 2, 1]),
+        (rh.marginals([1, 2], [2, 1]), [[0.5, 0.5], [1.5, 0.5]], [[1, 0], [0.5, 1]]),
+        (rh.birkhoff(2), [[0.3, 0.7], [0.7, 0.3]], [[0.3, 0.7], [0.3, 0.7]]),
+        (rh.hierarchy([None, 0, [0, 1]]), [0.9, 0.5, 0.5], [0.9, 0.4, 0.5]),
+        (rh.hierarchy([None, 0]), [1, 1], [1.1, 1]),
     ],
 )
 def test_each_set_contains_what_it_should(P, inside, outside):
@@ -73,6 +80,27 @@ def test_grid_order_increases_along_every_axis():
     assert rh.ordered([((0, 0), (1, 1))], (2, 2)).A.toarray().tolist() == [[1, 0, 0, -1]]
 
 
+def test_a_battery_keeps_its_books():
+    P = rh.storage(3, power=[2, 2, 1], energy=4, efficiency=(0.5, 0.25), start=1, end=1, hours=2)
+    charge, discharge, level = [2.0, 0, 0], [0, 0.125, 0.125], [3.0, 2, 1]
+    x = np.array([charge, discharge, level])
+    assert P.is_exact
+    assert P.contains(x)
+    assert not P.contains(x + [[0] * 3, [0] * 3, [0, 0, 0.1]])
+    assert not P.contains(x - [[0] * 3, [0, 0, -0.125], [0, 0, 1]])  # the level at the end
+    assert P.contains(x + [[0] * 3, [0] * 3, [1] * 3], b_eq=[2, 0, 0])  # a sample that starts with more
+    assert not P.contains(x + [[0] * 3, [0] * 3, [1] * 3])
+    assert P.b_eq.tolist() == [1, 0, 0]
+    assert "balance[1]" in P.slack(x).names
+    assert rh.storage(1, 1, 1).shape == (3, 1)
+
+
+def test_names_of_a_network_are_in_its_messages():
+    P = rh.flow([("plant", "town"), ("sea", "town")], ["plant", "sea", "town"], demand=[-1, -2, 3])
+    assert list(P.equalities.names) == ["demand of plant", "demand of sea"]
+    assert [1, 2] in P
+
+
 def test_ready_made_sets_are_sparse_and_exact():
     for P in (rh.monotone(50), rh.convex(50), rh.checkerboard(), rh.windows((28, 28), 7), rh.simplex(50)):
         assert P.is_exact
@@ -93,11 +121,18 @@ def test_ready_made_sets_are_sparse_and_exact():
         (lambda: rh.windows(6, 3, signs=2), "signs must be -1, 0 or"),
         (lambda: rh.windows((6, 6), (3, 3, 3)), "one for each of 2 axes"),
         (lambda: rh.ordered([(0, 3)], 3), "not a coordinate"),
-        (lambda: rh.ordered([(1, 1)], 3), "orders nothing"),
+        (lambda: rh.ordered([(1, 1)], 3), "says nothing"),
         (lambda: rh.box(1, -1), "lower > upper"),
         (lambda: rh.along(rh.monotone(3), (2, 4)), "has length 4, but the set has 3"),
         (lambda: rh.lipschitz(3, -1), "no common point"),
         (lambda: rh.product(rh.simplex(2), shape=(3,)), "do not fill shape"),
+        (lambda: rh.flow([(0, 3)], 3), "3 is none of 0, 1, 2"),
+        (lambda: rh.flow([("a", "b")], ["a", "b"], demand=[1, 1]), "demands of all nodes sum to 2"),
+        (lambda: rh.flow([("a", "b")], ["a", "b"], demand=[1]), "2 nodes but 1 demands"),
+        (lambda: rh.flow([(0, 1)], 3, demand=[-2, 1, 1]), "no common point"),
+        (lambda: rh.marginals([1, 1], [1, 2]), "rows sum to 2, columns to 3"),
+        (lambda: rh.hierarchy({"cat": "animal"}), "'animal' is none of 'cat'"),
+        (lambda: rh.storage(4, power=1, energy=1, start=3), "no common point"),
     ],
 )
 def test_impossible_requests_are_refused(make, message):

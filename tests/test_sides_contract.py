@@ -26,6 +26,7 @@ WAYS: dict[str, dict[str, Any]] = {
 NO_APEX = {  # no point where rows meet, so that method="rays" is refused
     "box", "simplex", "simplex along an axis", "lipschitz", "capped simplex", "conserves", "corridor", "cross-polytope",
     "random floats in a box", "far from the origin", "equalities and bounds", "implicit equality",
+    "ramps", "storage", "flow", "marginals", "birkhoff",
 }  # fmt: skip
 PAIRS = [(name, way) for name in ZOO for way in WAYS if way != "rays" or name not in NO_APEX]
 POLYTOPE = [way for way in WAYS if way != "rays"]  # ways into a set without an apex
@@ -55,7 +56,7 @@ def varied(P: rh.Polyhedron) -> Iterator[dict[str, Tensor]]:
         rows = A + 0.1 * (noise(*A.shape) - 0.5)
         yield {"A": rows, "b": rows @ middle + (0.5 + noise(len(A))) * slack}
     if len(E):
-        yield {"b_eq": (E @ middle) * (0.95 + 0.1 * noise(len(E)))}
+        yield {"b_eq": (middle * (0.95 + 0.1 * noise(P.dim))) @ E.mT}  # of a point: equalities may be dependent
         rows = E + 0.1 * (noise(*E.shape) - 0.5)
         yield {"A_eq": rows, "b_eq": rows @ middle}
     above = (torch.as_tensor(P.upper_bounds) - middle).clamp(0.2, 3)
@@ -220,9 +221,9 @@ def test_a_hundred_thousand_matrices_of_the_sample() -> None:
     [
         ({"b": torch.ones(4, 3)}, ValueError, r"b must have shape \(\*, 5\), got \(4, 3\)"),
         ({"b": torch.ones(3, 5)}, ValueError, r"do not broadcast: points \(4,\), b \(3,\)"),
-        ({"A": torch.ones(4, 5)}, ValueError, r"A must have shape \(\*, 5, 2\), got \(4, 5\)"),
+        ({"A": torch.ones(4, 5)}, ValueError, r"A must have shape \(\*, rows, 2\), got \(4, 5\)"),
         ({"A": torch.ones(3, 5, 2)}, ValueError, r"do not broadcast: points \(4,\), A \(3,\)"),
-        ({"b_eq": torch.ones(4, 1)}, ValueError, r"b_eq must have shape \(\*, 0\), got \(4, 1\)"),
+        ({"b_eq": torch.ones(4, 1)}, ValueError, "b_eq was given, but the set states no A_eq: give A_eq too"),
         ({"upper": torch.ones(4, 3)}, ValueError, r"upper must have shape \(\*, 2\), got \(4, 3\)"),
         ({"b": 1.0}, TypeError, "b must be a tensor, got float"),
         ({"b": torch.tensor([[1.0] * 5, [1.0] * 4 + [torch.nan]] * 2)}, ValueError, "b must hold numbers, got NaN"),
@@ -348,3 +349,14 @@ def test_a_compiled_program_of_several_graphs_takes_any_side(method: str) -> Non
     x = layer(h, A=A)
     with torch.no_grad():
         assert torch.allclose(within("several graphs", layer, h, A=A), x, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", POLYTOPE)
+def test_a_strict_layer_keeps_coordinates_of_one_value_beside_sides_of_the_sample(way: str) -> None:
+    P = rh.Polyhedron([[1, 1, 0.5]], 2, [[1, 1, 1]], [1], lower=[0, 0, 0.25], upper=[1, 1, 0.25])
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, P, strict=True, dtype=torch.float64, **WAYS[way])
+    sides = {"b": 1 + torch.rand(N, 1, dtype=torch.float64), "b_eq": 0.5 + torch.rand(N, 1, dtype=torch.float64) / 2}
+    x = layer(9 * torch.randn(N, 3, dtype=torch.float64), **sides)
+    assert bool(inequalities(P).contains_exactly(x, b=sides["b"]).all())
+    assert bool((x[:, 2] == 0.25).all())

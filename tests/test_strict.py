@@ -72,7 +72,7 @@ def test_chains_in_any_order_and_intervals_on_either_side_of_0_hold_exactly(meth
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_overflow_ends_inside(dtype: torch.dtype) -> None:
-    P = rh.halfspaces([[1, -2, 0], [0, 1, -1]])
+    P = rh.Polyhedron([[1, -2, 0], [0, 1, -1]])
     layer = rh.Constrained(5, P, strict=True, dtype=dtype)
     with torch.no_grad():
         layer.linear.weight.mul_(1e4)

@@ -49,6 +49,13 @@ def general(m: int, d: int, seed: int) -> rh.Polyhedron:
     return rh.Polyhedron(rng.standard_normal((m, d)), rng.random(m) + 0.1, lower=-1, upper=1)
 
 
+def clauses() -> rh.Polyhedron:
+    """A cat is an animal, no cat is a dog, and at most two of four hold."""
+    cat, dog, animal, big = rh.variables("cat", "dog", "animal", "big")
+    said = rh.implies(cat, animal), rh.implies(dog, animal), rh.excludes(cat, dog), rh.at_most(2, cat, dog, animal, big)
+    return rh.rules(said) & rh.box(0, 1)
+
+
 READY_MADE: dict[str, Callable[[], rh.Polyhedron]] = {
     "nonnegative": lambda: rh.nonnegative(6),
     "box": lambda: rh.box(-1, 2, (2, 3)),
@@ -69,12 +76,19 @@ READY_MADE: dict[str, Callable[[], rh.Polyhedron]] = {
     "checkerboard": lambda: rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1),
     "windows": lambda: rh.windows((8, 8), 4, 2),
     "window signs": lambda: rh.windows(9, 3, signs=[1, -1, 1]) & rh.box(-1, 1),
-    "halfspaces": lambda: rh.halfspaces([[1, -2, 0], [0, 1, -1]]),
+    "halfspaces": lambda: rh.Polyhedron([[1, -2, 0], [0, 1, -1]]),
     "capped simplex": lambda: rh.capped_simplex(4, Fraction(1, 2), groups={"two": ([0, 1], Fraction(3, 5))}),
     "quantiles": lambda: rh.quantiles([0.1, 0.5, 0.9]),
     "conserves": lambda: rh.conserves((4, 4), (2, 2), means=[[1, 2], [3, 4]]) & rh.box(0, 8),
     "reconciled": lambda: rh.reconciled([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
     "corridor": lambda: rh.corridor([[0, 0], [1, 0], [1, 1]], width=0.25),
+    "ramps": lambda: rh.ramps(5, up=1, down=2),
+    "storage": lambda: rh.storage(3, power=1, energy=2, efficiency=Fraction(9, 10), start=1),
+    "flow": lambda: rh.flow([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)], 4, capacity=2, demand=[-3, 0, 1, 2]),
+    "marginals": lambda: rh.marginals([1, 2], [1, 1, 1]),
+    "birkhoff": lambda: rh.birkhoff(3),
+    "hierarchy": lambda: rh.hierarchy([None, 0, 0, 1, [1, 2]]),
+    "clauses": clauses,
 }
 
 GENERAL: dict[str, Callable[[], rh.Polyhedron]] = {

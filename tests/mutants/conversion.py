@@ -159,13 +159,6 @@ MUTANTS = [
         "a vertex that is far away is taken for a ray",
     ),
     Mutant(
-        "conversion/double_description.py",
-        "rounded=False",
-        "rounded=True",
-        CONVERSION,
-        "a stated entry that is tiny beside its row vanishes",
-    ),
-    Mutant(
         "conversion/convert.py",
         "    return Generators.from_floats(vertices[sort_rows(vertices)]",
         "    return Generators(vertices[sort_rows(vertices)]",

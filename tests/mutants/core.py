@@ -17,7 +17,7 @@ MUTANTS = [
     ),
     Mutant(
         "core/reference/double_description.py",
-        "        if bound.max(initial=0.0) >= SAFE:",
+        "        if bound.max(initial=0.0) >= INT64_SAFE:",
         "        if False:",
         (
             "test_double_description.py::test_integers_of_any_size_are_exact",
@@ -118,7 +118,7 @@ MUTANTS = [
         "core/source/conversion/lift.cpp",
         "  const ExactDivisor divisor(g == 0 ? 1 : static_cast<uint64_t>(g));",
         "  const ExactDivisor divisor(1);",
-        ("test_double_description.py::test_primitive_products_are_exact_or_refused",),
+        ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),
         "lifted rays are not primitive",
     ),
     Mutant(
@@ -132,7 +132,7 @@ MUTANTS = [
         "core/source/conversion/lift.cpp",
         "* static_cast<double>(many) >= 0x1p126) return false;",
         "* static_cast<double>(many) >= 0x1p200) return false;",
-        ("test_double_description.py::test_primitive_products_are_exact_or_refused",),
+        ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),
         "sums that pass 127 bits are taken",
     ),
     Mutant(
@@ -231,6 +231,20 @@ MUTANTS = [
         "rows in a circle that contradict each other are not seen",
     ),
     Mutant(
+        "core/source/projection/sparse_cholesky.hpp",
+        "      if (first_[j] < j) update(first_[j], j, p_.length(j - 1));",
+        "",
+        ("test_projection_sparse.py::test_a_factor_serves_many_right_hand_sides",),
+        "columns of a supernode do not see each other",
+    ),
+    Mutant(
+        "core/source/projection/interior_point.cpp",
+        "(up_[k] & (-rounding > up_force))",
+        "(up_[k] & (up_force > rounding))",
+        ("test_projection_sparse.py::test_the_point_is_the_one_that_other_solvers_find",),
+        "rows that push are let go",
+    ),
+    Mutant(
         "core/source/projection/banded.cpp",
         "        for (int q = p + 1; q < W; q++) u[p] = u[p] - u[q] * before[p][q - p - 1];",
         "",
@@ -320,6 +334,30 @@ MUTANTS = [
         "t[i] = where(low[i] <= low[i], t[i], t[i]);",
         ("test_core_operators.py::test_a_sample_that_is_not_a_number_stays_none_and_leaves_the_others",),
         "a bound that is not a number counts as none",
+    ),
+    Mutant(
+        "core/source/layer/leak.cpp",
+        "where(zero <= d[j], g[j], zero)",
+        "where(zero <= d[j], zero, g[j])",
+        (
+            "test_core_operators.py::test_the_leak_is_that_of_the_definition",
+            "test_leak.py::test_blocks_leak_each_by_itself",
+        ),
+        "the gradient of a clamp passes where a point was moved",
+    ),
+    Mutant(
+        "core/source/layer/leak.cpp",
+        "d[j] = where(away <= away, near, zero);",
+        "d[j] = near;",
+        ("test_core_operators.py::test_the_leak_is_that_of_the_definition",),
+        "what is no number leaks as if it were far away",
+    ),
+    Mutant(
+        "core/source/layer/strict_pull.cpp",
+        "all[at[j]] = x[j] * sign;",
+        "all[at[j]] = x[j];",
+        ("test_core_operators.py::test_the_strict_pull_serves_blocks_where_they_stand",),
+        "mirror images come out of the pull unturned",
     ),
     Mutant(
         "core/source/layer/strict_pull.cpp",

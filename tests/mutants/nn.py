@@ -4,6 +4,20 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "nn/per_sample.py",
+        "hides_numbers(certified) or (self.rule is not None and is_away(certified.device))",
+        "hides_numbers(certified)",
+        ("test_device.py::test_sides_of_the_sample_keep_nobody_waiting_where_their_ranges_are_known",),
+        "a device is asked whether base points serve, though a rule has proven it",
+    ),
+    Mutant(
+        "nn/ways.py",
+        "        for form in self._forms:\n            form._apply(fn)\n",
+        "",
+        ("test_device.py::test_a_cast_takes_the_form_with_it",),
+        "a cast leaves the constants for other devices behind",
+    ),
+    Mutant(
         "nn/blocks.py",
         "        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)",
         "        return low, high",
@@ -25,6 +39,20 @@ MUTANTS = [
         "folding adds the running mean",
     ),
     Mutant(
+        "nn/programs.py",
+        ".numpy().copy()",
+        ".numpy()",
+        ("test_export_numpy.py::test_a_program_stays_what_it_is_while_its_module_trains_on",),
+        "a program of arrays shares its weights with the module",
+    ),
+    Mutant(
+        "nn/arrays.py",
+        "    if not features and array.dtype != kind(own.dtype):",
+        "    if False:",
+        ("test_export_numpy.py::test_a_side_that_is_missing_unknown_or_of_another_dtype_is_named",),
+        "a side of the sample is rounded before strict proves it",
+    ),
+    Mutant(
         "nn/ways.py",
         "        return torch.addcmul(self.base, c, self.units)",
         "        return self.base + c",
@@ -36,7 +64,7 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "        return value_of(inside, x) if self.has_equalities else inside",
+        "        return closed(x, *self._bounds(0.0, sides)) if self.bounded and self.shrinking else x",
         "        return x",
         ("test_layer.py::test_outputs_are_inside_at_every_scale_in_training_and_evaluation",),
         "steps leave a bound by an ulp",
@@ -101,8 +129,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/recognise.py",
-        "            if each[best] <= NEAR:",
-        "            if each[best] <= 10 * NEAR:",
+        "            if min(tried[-1]) <= near:",
+        "            if min(tried[-1]) <= 10 * near:",
         ("test_recognise.py::test_a_trial_compares_steps_with_nearest_points_around_the_block_and_far_out",),
         "auto accepts steps that leave a fifth of the way",
     ),
@@ -195,22 +223,22 @@ MUTANTS = [
     ),
     Mutant(
         "nn/map_into.py",
-        "        return value_of(finishes(x, dtype), x)",
+        "        return value_of(finishes.forward(x, dtype), x)",
         "        return x.to(dtype)",
         ("test_strict.py::test_every_inequality_holds_exactly",),
         "strict finishes nothing",
     ),
     Mutant(
         "nn/layers.py",
-        "leak=self.leak if self.training else 0.0",
-        "leak=self.leak",
+        '{"leak": self.leak} if self.training else {}',
+        '{"leak": self.leak}',
         ("test_leak.py::test_in_evaluation_and_with_no_leak_the_gradient_is_the_derivative",),
         "a layer leaks in evaluation",
     ),
     Mutant(
         "nn/layers.py",
-        "        origin = self._origin(features) if into.strict else ()",
-        "        origin = ()",
+        '            options["origin"] = self._origin(features)',
+        '            options["origin"] = ()',
         (
             "test_layer_faults.py::test_weights_that_are_not_finite_come_out_as_nan_under_strict",
             "test_strict.py::test_features_that_are_not_finite_come_out_as_nan",
@@ -263,16 +291,16 @@ MUTANTS = [
         "a sample whose base point is outside keeps it",
     ),
     Mutant(
-        "nn/per_sample.py",
-        "            each = each if part.sides is None or part.alone else each.all(-1)",
-        "            each = each if part.sides is None or part.alone else each.any(-1)",
+        "nn/blocks.py",
+        "self.sides is None or self.alone else each.all(-1)",
+        "self.sides is None or self.alone else each.any(-1)",
         ("test_sides_contract.py::test_every_sample_is_inside_its_own_set", "test_layer_sides.py", "test_pins.py"),
         "one block with slack certifies a sample's base point",
     ),
     Mutant(
         "nn/ways.py",
-        "        given = {} if sides is NONE else sides.without_base(self.event)",
-        "        given = {}  # type: ignore[var-annotated]",
+        "        given = {} if sides is NONE else sides.without_base(self.event)\n        known",
+        "        given = {}  # type: ignore[var-annotated]\n        known",
         ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
         "a layer of nearest points takes the stated sides for those of the sample",
     ),
@@ -289,5 +317,19 @@ MUTANTS = [
         "        if False:",
         ("test_layer_pytorch.py::test_a_checkpoint_of_another_set_or_of_the_future_is_refused",),
         "another set's checkpoint is accepted",
+    ),
+    Mutant(
+        "nn/map_into.py",
+        "way: Seen = Nearest(P, mean, std, factory, std**-2)",
+        "way: Seen = Nearest(P, mean, std, factory)",
+        ("test_axis_and_units.py::test_a_layer_in_units_gives_the_nearest_point_in_them",),
+        "the nearest point in units is judged in those of the data",
+    ),
+    Mutant(
+        "nn/conic.py",
+        "        self.groups = int(of.max()) + 1\n",
+        "        of = 0 * of\n        self.groups = 1\n",
+        ("test_convex_sets.py::test_a_ball_that_is_full_leaves_the_other_balls_alone",),
+        "one full ball shrinks all of them",
     ),
 ]

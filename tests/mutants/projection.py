@@ -171,17 +171,24 @@ MUTANTS = [
         "without a compiled core everything is slow without a word",
     ),
     Mutant(
-        "projection/solvers/banded.py",
-        "    return left[~follows]",
-        "    return left[:0]",
-        ("test_projection_banded.py::test_rows_are_left_out_only_if_they_follow_from_the_others",),
-        "rows of curves are left out though they do not follow from the others",
-    ),
-    Mutant(
         "projection/solve.py",
         "    if not (solver.may_be_long and _is_large(problem)):",
         "    if True:",
         ("test_projection_banded.py::test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c",),
         "a long search for nearest points is silent and deaf",
+    ),
+    Mutant(
+        "projection/solvers/any_rows.py",
+        "inner.multipliers / t  # at",
+        "inner.multipliers  # at",
+        ("test_projection.py::test_points_far_from_degenerate_vertices_have_certified_nearest_points",),
+        "multipliers of a point close by are not those of the far one",
+    ),
+    Mutant(
+        "projection/conic.py",
+        "CERTIFIED = 1e-9  # the largest",
+        "CERTIFIED = 1e9  # the largest",
+        ("test_convex_sets.py::test_a_sample_whose_base_point_is_outside_takes_its_nearest_point",),
+        "the nearest point of an empty set is returned",
     ),
 ]

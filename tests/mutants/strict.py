@@ -110,8 +110,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/strict.py",
-        "        own = torch.minimum(torch.maximum(x.index_select(-1, self.places), low), high)",
-        "        own = torch.maximum(x.index_select(-1, self.places), low)",
+        "        own = clamped(x.index_select(-1, self.columns), low, high)",
+        "        own = clamped(x.index_select(-1, self.columns), low, None)",
         ("test_strict.py::test_chains_in_any_order_and_intervals_on_either_side_of_0_hold_exactly",),
         "intervals beside other blocks have no upper end",
     ),
@@ -128,5 +128,19 @@ MUTANTS = [
         "    return np.asarray(rhs - matrix @ point)",
         ("test_strict_constants.py::test_slack_is_bounded_from_below",),
         "a slack is not a lower bound any more",
+    ),
+    Mutant(
+        "nn/per_sample.py",
+        "share_of = torch.where(high > low, share, 0.0)",
+        "share_of = share",
+        ("test_sides_contract.py::test_a_strict_layer_keeps_coordinates_of_one_value_beside_sides_of_the_sample",),
+        "a coordinate with one value has its bounds crossed by the margin",
+    ),
+    Mutant(
+        "nn/conic.py",
+        "return [4 * gamma(self.terms) + 8 * roundoff(dtype), ",
+        "return [0.0, ",
+        ("test_convex_sets.py::test_strict_outputs_are_inside_in_rational_arithmetic",),
+        "cones have no margin for rounding",
     ),
 ]

@@ -1,0 +1,360 @@
+"""Balls, ellipsoids, quadratic rows and second-order cones: statements, layers, nearest points."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from rayhull.errors import EmptySetError, RayhullError
+from rayhull.sets.cones import boosted, gauge
+from tests.convex_sets import SETS, without_equalities
+from tests.fuzz_cones import judged
+
+SCALES = (1e-6, 1.0, 1e2, 1e4, 1e6)
+EVERY = pytest.mark.parametrize("name", SETS)
+SOME = pytest.mark.parametrize("name", ["half a disk", "unbounded cone", "beside a box"])
+
+
+# -- statements --------------------------------------------------------------------------------------------------------
+
+
+def test_a_ball_holds_its_boundary_exactly_and_nothing_beyond():
+    S = rh.ball(5, d=2)
+    beyond = np.nextafter(3, 4)
+    assert S.contains_exactly(np.array([[3.0, 4.0], [beyond, 4.0], [0.0, -5.0]])).tolist() == [True, False, True]
+    assert S.contains(np.array([[3.0, 4.0], [beyond, 4.0], [3.1, 4.0]])).tolist() == [True, True, False]
+
+
+def test_squares_are_compared_with_the_sign_of_the_right_hand_side():
+    x, y = rh.variables("x", "y")
+    S = rh.rules(rh.norm([x]) <= y)
+    assert S.contains_exactly(np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]])).tolist() == [True, False, True]
+
+
+def test_exact_judgement_agrees_with_fractions():
+    rng = np.random.default_rng(1)
+    Q = np.round(rng.standard_normal((3, 3)), 2)
+    Q = Q @ Q.T
+    S, c = rh.ellipsoid((Q + Q.T) / 2, 1.25, centre=[0.1, 0.2, 0.3]), [Fraction(v) for v in (0.1, 0.2, 0.3)]
+    points = rng.standard_normal((50, 3))
+    form = [[Fraction(v) for v in row] for row in ((Q + Q.T) / 2).tolist()]
+    for p in points:
+        y = [Fraction(v) - w for v, w in zip(p.tolist(), c, strict=True)]
+        value = sum(form[i][j] * y[i] * y[j] for i in range(3) for j in range(3))
+        assert bool(S.contains_exactly(p)) is (value <= Fraction(1.25) ** 2)
+
+
+def test_a_quadratic_row_is_what_its_formula_says():
+    S = rh.quadratic([[2, 0], [0, 0]], [0, -1])  # y >= x²
+    points = np.random.default_rng(0).standard_normal((200, 2)) * 2
+    assert np.array_equal(S.contains(points), points[:, 1] >= points[:, 0] ** 2)
+    assert np.array_equal(S.contains_exactly(points), points[:, 1] >= points[:, 0] ** 2)
+
+
+@EVERY
+def test_a_cone_of_a_quadratic_form_lies_in_the_form(name):
+    S = SETS[name]()
+    for cone in S.cones:
+        if cone.form is not None and cone.centre is not None:
+            excess = np.linalg.eigvalsh(cone.E.T @ cone.E - cone.form[0])
+            assert excess[0] > -1e-14 * np.abs(cone.form[0]).max()
+            assert cone.h <= cone.radius
+
+
+def test_the_gauge_says_how_far_a_direction_may_be_followed():
+    rng = np.random.default_rng(0)
+    s = np.array([2.0, 1.0, 0.5])
+    for v in rng.standard_normal((50, 3)):
+        end = s + v / gauge(s, v)
+        assert abs(abs(end[0]) - np.linalg.norm(end[1:])) < 1e-9 * np.linalg.norm(end)
+    assert np.allclose(boosted(s, s)[0], 1)
+    assert np.allclose(boosted(s, s)[1], 0)
+
+
+def test_intersections_keep_rows_cones_and_names():
+    x, y = rh.variables("x", "y")
+    S = rh.rules(rh.norm([x, y]) <= 2, x >= 0) & rh.rules(x + y <= 1)
+    assert isinstance(S, rh.ConvexSet)
+    assert S.coordinates == ("x", "y")
+    assert [0.5, 0.5] in S
+    assert [0, -2] in S
+    assert [-0.1, 0] not in S
+    assert isinstance(rh.Polyhedron([[1, 1]], [1]) & rh.ball(1, d=2), rh.ConvexSet)
+    assert S.polyhedron != S
+    assert rh.ball(1, d=2) == rh.ball(1, d=2)
+
+
+def test_slack_violation_and_words_name_the_cones():
+    S = rh.ball(2, d=2) & rh.Polyhedron([[1, 1]], [1], names=["budget"])
+    assert float(S.violation(np.array([3.0, 0.0]))) == pytest.approx(2.0)  # of the row
+    assert float(S.violation(np.array([0.0, -3.0]))) == pytest.approx(1.0)  # of the ball
+    assert float(S.slack([0.0, -3.0])["ball"]) == pytest.approx(-1)
+    assert "broken  ball, by 1" in S.explain([0.0, -3.0])
+    assert "1 cone" in S.describe()
+    assert "bounded" in S.describe()
+
+
+@EVERY
+def test_samples_and_the_interior_point_are_inside(name):
+    S = SETS[name]()
+    assert S.interior_point() in S
+    assert S.contains(S.sample(50, seed=0), atol=1e-9).all()
+
+
+def test_pictures_show_a_section():
+    pytest.importorskip("matplotlib").use("Agg")
+    S = rh.ball(2, d=3) & rh.Polyhedron([[1, 1, 0]], [1])
+    assert S.plot((0, 2), points=S.sample(5, seed=0)).patches
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: rh.ellipsoid([[1, 2], [2, 1]]), "no negative eigenvalue, got -1"),
+        (lambda: rh.ellipsoid([[1, 2], [3, 1]]), "symmetric"),
+        (lambda: rh.ball(0, d=2), "one point, which equalities state"),
+        (lambda: rh.ball(1), "how many coordinates"),
+        (lambda: rh.quadratic([[0, 0], [0, 0]], [1, 0]), "as a row of a Polyhedron"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_norms_make_convex_rules_only():
+    x, y = rh.variables("x", "y")
+    with pytest.raises(TypeError, match="not convex"):
+        rh.norm([x, y]) >= 1  # noqa: B015
+    with pytest.raises(ValueError, match="one point at most"):
+        rh.rules(rh.norm([x, y]) <= 0)
+    assert [0.5, 1] in rh.rules(y >= rh.norm([x]))
+
+
+def test_an_empty_intersection_is_refused_by_name():
+    with pytest.raises(EmptySetError, match="ball"):
+        rh.ball(1, d=2) & rh.ball(1, centre=[3, 0])
+    with pytest.raises(EmptySetError, match="quadratic"):
+        rh.quadratic(np.eye(2), 0, 1)
+
+
+def test_a_set_that_is_a_point_is_refused_by_layers_with_the_cone_that_touches():
+    S = rh.ball(1, d=2) & rh.Polyhedron([[-1, 0]], [-1])
+    assert [1, 0] in S
+    with pytest.raises(RayhullError, match="ball touches the other rules"):
+        rh.Constrained(3, S)
+
+
+def test_what_takes_rows_alone_says_so():
+    with pytest.raises(TypeError, match="without cones"):
+        rh.convert(rh.ball(1, d=2))
+    with pytest.raises(RayhullError, match="is for rows alone"):
+        rh.MapInto(rh.ball(1, d=2), method="vertices")
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_every_input_is_mapped_inside_with_finite_gradients(name):
+    S = SETS[name]()
+    into = rh.MapInto(S)
+    for dtype in (torch.float32, torch.float64):
+        into.to(dtype)
+        for scale in SCALES:
+            c = (scale * torch.randn(64, into.coefficients)).to(dtype).requires_grad_()
+            x = into(c)
+            assert S.contains(x.detach()).all(), (dtype, scale)
+            assert torch.autograd.grad(x.square().sum(), c)[0].isfinite().all()
+
+
+@EVERY
+@pytest.mark.parametrize("method", ["steps", "shrink"])
+def test_points_inside_stay_where_they_are(name, method):
+    S = SETS[name]()
+    into = rh.MapInto(S, method=method, dtype=torch.float64)
+    middle = torch.as_tensor(S.interior_point())
+    x = middle + 0.9 * (torch.as_tensor(S.sample(20, seed=1)) - middle)
+    assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6 * float(x.abs().max()))
+
+
+@EVERY
+def test_strict_outputs_are_inside_in_rational_arithmetic(name):
+    for dtype in (torch.float32, torch.float64):
+        assert judged(SETS[name](), 128, dtype, seed=0) == 128 * len(SCALES)
+
+
+def test_a_strict_layer_moves_points_by_rounding_errors_only():
+    into = rh.MapInto(rh.ball(2, d=3))
+    c = torch.randn(64, 3)
+    loose = into(c)
+    into.strict = True
+    assert (into(c) - loose).abs().max() < 1e-5
+
+
+def test_balls_alone_take_their_nearest_points():
+    S = SETS["many balls"]()
+    into = rh.MapInto(S, dtype=torch.float64)
+    assert "closed form" in into.describe()
+    u = 3 * torch.randn(16, *S.shape, dtype=torch.float64)
+    near = u * (torch.linspace(1, 3, 20, dtype=torch.float64) / u.norm(dim=-1)).clamp_max(1.0).unsqueeze(-1)
+    assert torch.allclose(into(into.coefficients_of(u)), near)
+
+
+def test_a_ball_that_is_full_leaves_the_other_balls_alone():
+    S = SETS["many balls and bounds"]()
+    into = rh.MapInto(S, method="shrink", dtype=torch.float64)
+    c = torch.full((1, into.coefficients), 0.1, dtype=torch.float64)
+    moved = c.clone()
+    moved[0, 0] = 1e3
+    assert torch.equal(into(c)[0, 1:], into(moved)[0, 1:])
+
+
+@SOME
+def test_layers_have_the_gradients_of_their_formula(name):
+    into = rh.MapInto(SETS[name](), dtype=torch.float64)
+    c = torch.randn(4, into.coefficients, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(into, c, eps=1e-6, atol=1e-4)
+
+
+def test_training_reaches_a_point_of_the_boundary():
+    torch.manual_seed(0)
+    S = rh.ball(1, d=3) & rh.Polyhedron([[1, 0, 0]], [0.5])
+    head = rh.Constrained(2, S)
+    optimiser = torch.optim.Adam(head.parameters(), lr=0.05)
+    for _ in range(200):
+        optimiser.zero_grad()
+        head(torch.ones(8, 2)).sum().neg().mean().backward()
+        optimiser.step()
+    best = 0.5 + np.sqrt(2 * 0.75)
+    assert float(head.eval()(torch.ones(1, 2)).detach().sum()) == pytest.approx(best, abs=0.02)
+
+
+def test_a_checkpoint_belongs_to_its_set():
+    head = rh.Constrained(3, rh.ball(1, d=2))
+    state = head.state_dict()
+    rh.Constrained(3, rh.ball(1, d=2)).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="another set"):
+        rh.Constrained(3, rh.ball(2, d=2)).load_state_dict(state)
+
+
+# -- sides of the sample -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_radii_and_centres_may_come_with_the_sample(strict):
+    for S in (
+        rh.ball(2, d=3),
+        rh.ball(2, d=3) & rh.Polyhedron([[1, 1, 1]], [4]),
+        rh.ellipsoid(np.diag([1.0, 2, 3]), 2),
+    ):
+        into = rh.MapInto(S, strict=strict)
+        h, centre = torch.rand(32, 1) + 1.5, 0.1 * torch.randn(32, 3)
+        h.requires_grad_(), centre.requires_grad_()
+        x = into(3 * torch.randn(32, 3), h=h, centre=centre)
+        inside = S.contains_exactly if strict else S.contains
+        assert inside(x.detach(), h=h.detach(), centre=centre.detach()).all()
+        for slope in torch.autograd.grad(x.sum(), (h, centre)):
+            assert slope.isfinite().all()
+            assert slope.abs().max() > 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_right_hand_sides_of_cones_rows_and_bounds_may_come_with_the_sample(strict):
+    S = SETS["friction"]()
+    into = rh.MapInto(S, strict=strict)
+    sides = {"h": torch.rand(32, 1), "upper": torch.tensor([torch.inf, torch.inf, 8.0])}
+    x = into(3 * torch.randn(32, 3), **sides)
+    assert (S.contains_exactly if strict else S.contains)(x, **sides).all()
+
+
+def test_a_sample_whose_base_point_is_outside_takes_its_nearest_point():
+    S = rh.ball(2, d=2) & rh.Polyhedron([[1, 1]], [1])
+    h = torch.full((4, 1), 0.1)  # the base point of the stated set is not in this ball
+    x = rh.MapInto(S)(torch.randn(4, 2), h=h)
+    assert S.contains(x, h=h).all()
+    with pytest.raises(EmptySetError, match="sample"):
+        rh.MapInto(S)(torch.randn(4, 2), h=-h)
+
+
+# -- nearest points ----------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_nearest_points_are_certified_and_better_than_every_other_point(name):
+    S = SETS[name]()
+    x = 3 * torch.randn(8, *S.shape, dtype=torch.float64)
+    z, info = rh.project(S, x, return_info=True)
+    assert info.residual.max() < 1e-9
+    assert S.contains(z, atol=1e-9 * float(1 + z.abs().max())).all()
+    for other in torch.as_tensor(S.sample(30, seed=2)):  # obtuse at z: the variational inequality
+        product = ((x - z) * (other - z)).flatten(1).sum(1)
+        assert (product < 1e-8 * (1 + x.flatten(1).norm(dim=1))).all()
+
+
+@EVERY
+def test_nearest_points_have_the_derivative_of_differences(name):
+    S = SETS[name]()
+    torch.manual_seed(3)
+    x = (3 * torch.randn(2, *S.shape, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: rh.project(S, x), x, eps=1e-6, atol=1e-4, fast_mode=True)
+
+
+def test_nearest_points_follow_the_sides_of_the_sample():
+    S = rh.ball(2, d=3) & rh.Polyhedron([[1, 1, 1]], [1])
+    x = torch.randn(3, 3, dtype=torch.float64) * 3
+    sides = [torch.rand(3, 1, dtype=torch.float64) + 0.5, torch.rand(3, 3, dtype=torch.float64) * 0.1]
+    sides += [torch.rand(3, 1, dtype=torch.float64)]
+    for v in sides:
+        v.requires_grad_()
+    run = lambda h, centre, b: rh.project(S, x, h=h, centre=centre, b=b)  # noqa: E731
+    assert S.contains(run(*sides).detach(), h=sides[0].detach(), centre=sides[1].detach(), b=sides[2].detach()).all()
+    assert torch.autograd.gradcheck(run, sides, eps=1e-6, atol=1e-4)
+
+
+def test_a_nearest_point_of_the_ball_is_on_its_ray():
+    z = rh.project(rh.ball(2, d=2), torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
+    assert torch.allclose(z, torch.tensor([[1.2, 1.6], [0.3, 0.4]]))
+
+
+# -- exports -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@SOME
+def test_layers_compile_in_one_graph(name):
+    head = rh.Constrained(4, SETS[name](), strict=True)
+    features = torch.randn(6, 4)
+    compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
+    assert torch.allclose(compiled(features), head(features), atol=1e-5)
+
+
+@SOME
+def test_layers_export(name):
+    head = rh.Constrained(4, SETS[name](), strict=True).eval()
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(head, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+    features = torch.randn(7, 4)
+    assert torch.allclose(program.module()(features), head(features), atol=1e-5)
+
+
+@SOME
+def test_onnx_files_hold_strict_points(name, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from rayhull.nn.export import to_onnx
+
+    S = SETS[name]()
+    head = rh.Constrained(4, S, strict=True)
+    path = to_onnx(head, 4, tmp_path / "layer.onnx")
+    features = torch.randn(64, 4) * 10
+    (x,) = runtime.InferenceSession(str(path)).run(None, {"features": features.numpy()})
+    assert np.allclose(x, head(features).detach().numpy(), atol=1e-4)
+    assert without_equalities(S).contains_exactly(x).all()

@@ -1,0 +1,134 @@
+"""Other people's tables, on small samples of our own making."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rayhull as rh
+from benchmarks import field2, field2_page
+from benchmarks.field_dispatch import dispatch_problem, matpower_case
+
+RULES = "ordering y_0 y_1 y_2\ny_0 - 2y_1 >= 0\ny_1 >= 0\n\ny_2 - y_0 >= 0\n"
+CASE = """function mpc = three_buses
+mpc.baseMVA = 100.0;
+mpc.bus = [  % number, type, demand, ...
+	1	3	0	0	0	0	1	1	0	230	1	1.1	0.9;
+	2	1	90	0	0	0	1	1	0	230	1	1.1	0.9;
+	3	1	60	0	0	0	1	1	0	230	1	1.1	0.9;
+];
+mpc.gen = [
+	1	0	0	0	0	1	100	1	200	0	0	0	0	0	0	0	0	0	0	0	0;
+	2	0	0	0	0	1	100	1	100	0	0	0	0	0	0	0	0	0	0	0	0;
+];
+mpc.branch = [
+	1	2	0	0.1	0	50	0	0	0	0	1	-30	30;
+	2	3	0	0.1	0	80	0	0	0	0	1	-30	30;
+	1	3	0	0.1	0	80	0	0	0	0	1	-30	30;
+];
+mpc.gencost = [
+	2	0	0	3	0	10	0;
+	2	0	0	3	0	20	0;
+];
+"""
+
+
+def test_rules_of_pishield_are_a_set_in_the_order_of_its_variables() -> None:
+    P = field2.pishield_set(RULES)
+    assert P.shape == (3,)
+    assert [2, 1, 3] in P
+    assert [1, 1, 3] not in P
+    assert [2, 1, 1] not in P
+
+
+def test_a_correction_is_judged_by_how_far_it_moves_and_what_it_leaves() -> None:
+    P = field2.pishield_set(RULES)
+    made = torch.tensor([[0.0, 1.0, -1.0], [4.0, 1.0, 5.0]], dtype=torch.float64)
+    theirs = torch.tensor([[2.0, 1.0, 2.0], [4.0, 1.0, 5.0]], dtype=torch.float64)
+    rows = {row["method"]: row for row in field2.corrections(P, made, theirs)}
+    assert rows["as generated"]["largest violation"] == 2.0
+    assert rows["PiShield, as stored"]["mean distance"] == pytest.approx(np.sqrt(4 + 9) / 2)
+    assert rows["rayhull, rh.project"]["mean distance"] < rows["PiShield, as stored"]["mean distance"]
+    assert rows["rayhull, a layer in float32"]["mean distance"] == pytest.approx(
+        rows["rayhull, rh.project"]["mean distance"], rel=1e-5
+    )
+    assert "PiShield, as stored" in field2_page.botnet(list(rows.values()))
+
+
+def test_a_missing_file_and_another_version_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="tourism.csv is missing: it is in github.com/Nixtla"):
+        field2.wanted(tmp_path, "tourism.csv")
+    (tmp_path / "tourism.csv").write_text("another")
+    with pytest.raises(SystemExit, match="has the hash .* expected 927d39d9ba51eaca"):
+        field2.wanted(tmp_path, "tourism.csv")
+
+
+def test_a_pickle_that_holds_more_than_tensors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tensors.pkl").write_bytes(pickle.dumps({"original": torch.ones(2, 3)}))
+    with (tmp_path / "tensors.pkl").open("rb") as file:
+        assert torch.equal(field2._TensorsAlone(file).load()["original"], torch.ones(2, 3))
+    (tmp_path / "other.pkl").write_bytes(pickle.dumps(Path("x")))
+    with (tmp_path / "other.pkl").open("rb") as file, pytest.raises(pickle.UnpicklingError, match="is no tensor"):
+        field2._TensorsAlone(file).load()
+
+
+def test_reconciled_forecasts_are_nearest_points_and_equal_the_optimum() -> None:
+    names = [{"State": s, "Region": s + r, "Purpose": p} for s in "AB" for r in "ab" for p in ("Work", "Fun")]
+    S, levels = field2.hierarchy_of(names)
+    assert S.shape == (1 + 2 + 2 + 4 + 4 + 8, 8)
+    random = np.random.default_rng(0)
+    truth = random.random((3, 8)) @ S.T
+    found = {
+        "base": truth + 0.5 * random.standard_normal(truth.shape),
+        "residuals": random.standard_normal((30, len(S))),
+    }
+    found["ols+"] = np.maximum(found["base"], 0)
+    rows = {row["method"]: row for row in field2.reconciliations(S, levels, found, truth)}
+    for name in field2.METRICS:
+        assert abs(rows[f"{name}, non-negative"]["beside NNLS"]) < 1e-9
+        assert rows[f"{name}, non-negative"]["least"] >= -1e-12
+    bottom = np.linalg.lstsq(S, found["base"].T, rcond=None)[0]
+    assert rows["ols"]["first"] == pytest.approx((S @ bottom)[0, 0])
+    assert "ols, non-negative, Nixtla" in rows
+    text = field2_page.tourism(list(rows.values())) + field2_page.objectives(list(rows.values()))
+    assert "*ols, published*" in text
+
+
+def test_a_shrunk_covariance_lies_between_the_sample_and_its_diagonal() -> None:
+    residuals = np.random.default_rng(0).standard_normal((12, 20))
+    sample, shrunk = np.cov(residuals.T), field2.shrunk_covariance(residuals, ridge=0.0)
+    assert np.allclose(np.diag(shrunk), np.diag(sample))
+    off = ~np.eye(20, dtype=bool)
+    share = shrunk[off] / sample[off]
+    assert np.allclose(share, share[0])
+    assert 0 < share[0] < 1
+    assert np.linalg.eigvalsh(shrunk).min() > 0
+
+
+def test_the_quadratic_program_is_that_of_the_paper() -> None:
+    problem = field2.homeomorphic_problem()
+    assert problem.P.shape == (200,)
+    assert float(problem.optimum(problem.splits["test"][:8]).mean()) == pytest.approx(-55.5, abs=2.0)
+
+
+@pytest.mark.filterwarnings("ignore")  # PYPOWER's
+def test_a_matpower_file_becomes_a_dispatch_whose_optimum_is_a_linear_program() -> None:
+    pytest.importorskip("pypower")
+    problem = dispatch_problem("three", matpower_case(CASE), spread=(1.0, 1.0))
+    x = problem.splits["test"][:1]
+    assert float(problem.optimum(x)) == pytest.approx(10 * 105 + 20 * 45)  # 50 go from 1 to 2, the limit
+    free = torch.tensor([[150.0, 0.0]], dtype=torch.float64)
+    y = rh.project(problem.P, free, **problem.sides(x))
+    assert torch.allclose(y, torch.tensor([[105.0, 45.0]], dtype=torch.float64))
+
+
+def test_the_page_has_what_was_computed() -> None:
+    run = {"gap": 0.001, "outside": 0.0, "equality": 1e-14}
+    text = field2_page.page({"QP 200": [run, run], "case57": [run]})
+    assert "0.1000 (0.1000 .. 0.1000) %" in text
+    assert "Homeomorphic Projection*, published" in text
+    assert "botnet" not in text

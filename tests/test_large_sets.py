@@ -1,0 +1,322 @@
+"""Sets of many coordinates stay sparse: the same points as the dense factor gives, built and refused in time."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+import rayhull as rh
+from rayhull.maps.steps import Plane
+from rayhull.nn import per_sample, recognise
+from rayhull.sets import base_rule, frame, systems
+from rayhull.sets.linear_programs import is_bounded
+from rayhull.sets.systems import System, independent_sparse_rows
+
+Make = Callable[[], rh.Polyhedron]
+
+
+def flow(nodes: int, edges: int) -> rh.Polyhedron:
+    """What goes into a node comes out of it, but for its supply: rows that sum to 0."""
+    rng = np.random.default_rng(nodes)
+    begin, end = np.arange(edges) % nodes, (np.arange(edges) + rng.integers(1, nodes, edges)) % nodes
+    place = np.tile(np.arange(edges), 2)
+    E = sp.csr_array((np.repeat([1.0, -1.0], edges), (np.append(begin, end), place)), shape=(nodes, edges))
+    upper = rng.uniform(0.5, 2, edges)
+    return rh.Polyhedron(A_eq=E, b_eq=E @ (upper * rng.uniform(0.3, 0.7, edges)), lower=0, upper=upper)
+
+
+def storage(hours: int) -> rh.Polyhedron:
+    """Charge, discharge and the state of charge, which they change from hour to hour."""
+    one, ones = sp.eye_array(hours), np.ones(hours)
+    change = sp.diags_array([ones, -ones[1:]], offsets=[0, -1])
+    E = sp.csr_array(sp.hstack([-0.9 * one, one / 0.9, change]))
+    upper = np.concatenate([ones, ones, 3.6 * ones])
+    return rh.Polyhedron(A_eq=E, b_eq=2.0 * (np.arange(hours) == 0), lower=np.repeat([0, 0, 0.4], hours), upper=upper)
+
+
+def ramps(hours: int) -> rh.Polyhedron:
+    """Limited changes and a total: short rows, and a long one; a row across the total, too."""
+    ones = np.ones(hours - 1)
+    step = sp.csr_array(sp.diags_array([-ones, ones], offsets=[0, 1], shape=(hours - 1, hours)))
+    first = sp.csr_array((np.ones(4), (np.zeros(4, int), np.arange(4))), shape=(1, hours))
+    rows, rhs = sp.vstack([step, -step, first]), np.append(np.full(2 * hours - 2, 0.15), 2.5)
+    return rh.Polyhedron(rows, rhs, np.ones((1, hours)), [hours / 2], lower=0, upper=1)
+
+
+def short_rows(d: int, entries: int = 5, bound: float | None = 1.0) -> rh.Polyhedron:
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(d), entries), rng.integers(0, d, d * entries)
+    A = sp.csr_array((rng.standard_normal(d * entries), places), shape=(d, d))
+    return rh.Polyhedron(A, np.ones(d), lower=None if bound is None else -bound, upper=bound)
+
+
+SETS: dict[str, Make] = {
+    "flow": lambda: flow(20, 50),
+    "storage": lambda: storage(12),
+    "ramps": lambda: ramps(24),
+    "short rows": lambda: short_rows(40, 3),
+    "rows without bounds": lambda: rh.lipschitz(30, 0.5) & rh.Polyhedron(np.eye(1, 30), [1.0]),
+}
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower_limits(monkeypatch)
+    monkeypatch.setattr(recognise, "EXACT", 8)
+
+
+def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (systems, frame):
+        monkeypatch.setattr(module, "COORDINATES", 8)
+
+
+def both(make: Make, monkeypatch: pytest.MonkeyPatch, steps: int = 12) -> tuple[rh.MapInto, rh.MapInto]:
+    """The dense and the sparse layer, in the same units around the same point."""
+    P = make()
+    base = P.block_groups[0].polyhedron.interior_point() if len(P.blocks) == 1 else P.interior_point()
+    monkeypatch.setattr(recognise, "FAR", 1.0)
+    options = {"method": "steps", "steps": steps, "base": base, "dtype": torch.float64}
+    dense = rh.MapInto(P, **options)
+    lower_limits(monkeypatch)
+    sparse = rh.MapInto(make(), **options)
+    assert isinstance(sparse.parts[0].way.equal, Plane)
+    assert isinstance(dense.parts[0].way.equal, Tensor)
+    return dense, sparse
+
+
+# -- the same points ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sparse_steps_are_the_dense_ones_with_their_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dense, sparse = both(SETS[name], monkeypatch)
+    c = 3 * torch.randn(16, dense.coefficients, dtype=torch.float64)
+    weights = torch.randn(dense.polyhedron.dim, dtype=torch.float64)
+    found = []
+    for into in (dense, sparse):
+        leaf = c.clone().requires_grad_()
+        x = into(leaf)
+        found.append((x.detach(), *torch.autograd.grad((x * weights).sum(), leaf)))
+    for ours, expected in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(ours, expected, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_many_sparse_steps_end_at_the_nearest_point(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, sparse = both(SETS[name], monkeypatch, steps=600)
+    u = sparse.base + 2 * torch.randn(8, sparse.polyhedron.dim, dtype=torch.float64) * sparse.units
+    x = sparse(sparse.coefficients_of(u))
+    torch.testing.assert_close(x, rh.project(sparse.polyhedron, u), atol=1e-4, rtol=0)
+
+
+def test_derivatives_of_sparse_steps_agree_with_finite_differences_once_and_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, sparse = both(SETS["ramps"], monkeypatch, steps=3)
+    c = torch.randn(2, sparse.coefficients, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(sparse, (c,), atol=1e-5)
+    assert torch.autograd.gradgradcheck(lambda c: sparse(c).square(), (c,), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_transforms_and_the_compiler_take_sparse_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, sparse = both(SETS["flow"], monkeypatch, steps=4)
+    c = torch.randn(6, sparse.coefficients, dtype=torch.float64)
+    expected = sparse(c)
+    torch.testing.assert_close(torch.vmap(sparse)(c), expected)
+    tangent = torch.func.jvp(sparse, (c,), (torch.ones_like(c),))[1]
+    torch.testing.assert_close(tangent, (sparse(c + 1e-6) - sparse(c - 1e-6)) / 2e-6, atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.compile(sparse, backend="eager")(c), expected)
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("method", ["auto", "shrink"])
+@pytest.mark.parametrize("name", SETS)
+def test_every_point_of_a_large_set_is_inside(name: str, method: str, strict: bool) -> None:
+    P = SETS[name]()
+    layer = rh.Constrained(4, P, method=method, strict=strict)
+    for scale in (1e-6, 1.0, 1e6):
+        x = layer(scale * torch.randn(32, 4))
+        assert bool(P.contains(x).all())
+        if strict:
+            assert _meets_inequalities(P, x)
+    same = pickle.loads(pickle.dumps(layer))
+    u = torch.randn(4, 4)
+    assert torch.equal(same(u), layer(u))
+    assert torch.equal(copy.deepcopy(layer)(u), layer(u))
+
+
+def _meets_inequalities(P: rh.Polyhedron, x: Tensor) -> bool:
+    """In rational arithmetic, equalities aside."""
+    alone = rh.Polyhedron.from_rows(P.inequalities, None, P.lower, P.upper, P.shape, check=False)
+    return bool(alone.contains_exactly(x).all())
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("side", ["b", "b_eq", "lower", "upper"])
+def test_sides_of_the_sample_go_through_sparse_steps(side: str) -> None:
+    P = ramps(24)
+    into = rh.MapInto(P, method="steps", steps=400, dtype=torch.float64)
+    stated = {"b": P.b, "b_eq": P.b_eq, "lower": P.lower_bounds, "upper": P.upper_bounds}[side]
+    change = 0.05 * torch.rand(8, len(stated), dtype=torch.float64) * (-1 if side == "lower" else 1)
+    given = {side: (torch.as_tensor(np.asarray(stated, float)) + change).requires_grad_()}
+    c = 5 * torch.randn(8, into.coefficients, dtype=torch.float64)
+    x = into(c, **given)
+    detached = {side: given[side].detach()}
+    assert bool(P.contains(x.detach(), **detached).all())
+    near = rh.project(P, into.unconstrained(c), **detached)
+    torch.testing.assert_close(x.detach(), near, atol=0.05, rtol=0)
+    (gradient,) = torch.autograd.grad(x.square().sum(), given[side])
+    assert bool(gradient.isfinite().all())
+    assert bool(gradient.any())
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_supplies_of_the_sample_move_the_base_point_of_a_flow_whose_rows_depend_on_each_other() -> None:
+    P = flow(20, 50)
+    into = rh.MapInto(P, method="steps", dtype=torch.float64)
+    E = torch.as_tensor(P.equalities.matrix.toarray())
+    b_eq = (torch.as_tensor(P.interior_point()) + 0.02 * torch.randn(8, 50, dtype=torch.float64)) @ E.mT
+    x = into(torch.randn(8, 50, dtype=torch.float64), b_eq=b_eq)
+    assert bool(P.contains(x, b_eq=b_eq, atol=1e-12).all())
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_describe_says_that_steps_were_compared_with_more_steps() -> None:
+    said = rh.MapInto(ramps(24)).describe()
+    assert "of the way to where 160 steps end" in said
+
+
+def test_an_onnx_file_holds_no_sparse_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, sparse = both(SETS["flow"], monkeypatch)
+    assert not sparse.parts[0].way.fits_graphs(())
+
+
+# -- building ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: short_rows(10_000), marks=pytest.mark.slow, id="short rows"),
+        pytest.param(lambda: storage(3000), marks=pytest.mark.slow, id="storage"),
+        pytest.param(lambda: rh.convex(10_000), marks=pytest.mark.slow, id="convex"),
+        pytest.param(lambda: ramps(10_000), id="ramps"),
+    ],
+)
+def test_a_set_of_ten_thousand_coordinates_is_built_without_a_dense_matrix(make: Make) -> None:
+    tracemalloc.start()
+    try:
+        P = make()
+        into = rh.MapInto(P)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * P.dim**2 / 4
+    x = into(torch.randn(2, into.coefficients))
+    assert bool(P.contains(x).all())
+
+
+def test_an_empty_large_set_is_named_by_its_rows() -> None:
+    P = storage(1000)
+    b_eq = np.asarray(P.b_eq).copy()
+    b_eq[0] = 9.0  # more than the battery holds, however much is discharged
+    with pytest.raises(rh.EmptySetError) as refused:
+        rh.Polyhedron(A_eq=P.A_eq, b_eq=b_eq, lower=P.lower, upper=P.upper)
+    assert set(refused.value.rows) == {
+        "A_eq[0]",
+        "lower bound of x[0]",
+        *(f"upper bound of x[{i}]" for i in (1000, 2000)),
+    }
+
+
+def test_supplies_that_do_not_add_up_are_refused() -> None:
+    P = flow(1000, 3000)
+    b_eq = np.asarray(P.b_eq).copy()
+    b_eq[0] += 0.01  # so little that the other equalities have points well inside
+    with pytest.raises(rh.EmptySetError, match="have no common point"):
+        rh.Polyhedron(A_eq=P.A_eq, b_eq=b_eq, lower=P.lower, upper=P.upper)
+
+
+def test_large_sets_are_known_to_be_bounded_or_not_without_a_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def solved(*_: object, **__: object) -> None:
+        raise AssertionError("a linear program")
+
+    monkeypatch.setattr("rayhull.sets.linear_programs.solve", solved)
+    assert rh.box(-1, 1, 3000).is_bounded
+    assert not rh.convex(3000).is_bounded
+    assert not rh.lipschitz(3000, 0.1).is_bounded
+    first, last = (sp.csr_array(([1.0], ([0], [j])), shape=(1, 3000)) for j in (0, 2999))
+    held = rh.lipschitz(3000, 1) & rh.Polyhedron(A_eq=first, b_eq=[0.0])
+    assert held.is_bounded
+    chain = rh.monotone(3000) & rh.Polyhedron(sp.vstack([-first, last]), [1.0, 1.0])
+    assert chain.is_bounded
+
+
+def test_rays_are_proved_and_disproved_as_the_linear_program_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        A = rng.integers(-1, 2, (int(rng.integers(1, 9)), 4))
+        E = rng.integers(-1, 2, (int(rng.integers(0, 3)), 4))
+        P = rh.Polyhedron(A, 1, E if len(E) else None, lower=np.where(rng.random(4) < 0.4, -1.0, -np.inf))
+        expected = is_bounded(P)
+        monkeypatch.setattr(systems, "COORDINATES", 0)
+        assert is_bounded(P) == expected
+        monkeypatch.undo()
+
+
+def test_what_cannot_be_held_is_refused_before_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(base_rule.NoBaseRuleError, match=r"takes about [\d.]+ GB: let fewer things vary"):
+        base_rule.base_rule(storage(10_000), {"b_eq": (0.0, 0.1)})
+    monkeypatch.setattr(per_sample, "MOST_BYTES", 100)
+    monkeypatch.setattr(per_sample, "ENTRIES", 0)
+    P = ramps(24)
+    into = rh.MapInto(P, strict=True, dtype=torch.float64)
+    with pytest.raises(rh.RayhullError, match=r"dense matrix of [\d.]+ GB: use strict=False"):
+        into(torch.zeros(2, into.coefficients, dtype=torch.float64), b=torch.as_tensor(P.b) + 0.1)
+
+
+# -- systems -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hard", [0, 2])
+def test_a_system_gives_the_solution_and_the_multipliers(hard: int) -> None:
+    rng = np.random.default_rng(0)
+    R, D = rng.standard_normal((5, 9)), 1 + rng.random(9)
+    soft = np.where(np.arange(5) < hard, 0.0, 1.0)
+    whole = np.block([[np.diag(D), R.T], [R, -np.diag(soft)]])
+    r, q = rng.standard_normal((9, 3)), rng.standard_normal((5, 3))
+    system = System(D, sp.csr_array(R), soft)
+    np.testing.assert_allclose(np.concatenate(system.solve(r, q)), np.linalg.solve(whole, np.concatenate([r, q])))
+    np.testing.assert_allclose(system(r), np.linalg.inv(whole)[:9, :9] @ r, atol=1e-8)
+
+
+def test_products_solve_a_system_whose_eigenvalues_are_near_each_other() -> None:
+    A = short_rows(300).rows.unit[0][:300]
+    system = System(np.full(300, 3.0), A, np.ones(300))
+    assert system.reach is not None
+    r = np.random.default_rng(1).standard_normal((300, 4))
+    np.testing.assert_allclose(system(r), system.solve(r)[0], atol=1e-8)
+    assert System(np.full(300, 1e-3), A, np.ones(300)).reach is None
+
+
+def test_dependent_sparse_rows_are_left_out() -> None:
+    E = flow(200, 500).equalities.unit[0]
+    kept = independent_sparse_rows(E)
+    assert len(kept) == np.linalg.matrix_rank(E.toarray()) == np.linalg.matrix_rank(E[kept].toarray())
+    rows = short_rows(60, 3).inequalities.unit[0][:20]
+    twice = sp.csr_array(sp.vstack([rows[:5], rows]))
+    kept = independent_sparse_rows(twice)
+    assert np.linalg.matrix_rank(twice[kept].toarray()) == len(kept) == 20

@@ -1,0 +1,177 @@
+"""The nearest point of sparse sets, by an interior point: flows, storage, ramps, curves with dependent rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+import rayhull as rh
+from rayhull.core import operators
+from rayhull.errors import EmptySetError
+from rayhull.projection.intervals import intervals
+from rayhull.projection.plan import plan
+
+needs_core = pytest.mark.skipif(not operators.available(), reason="needs the compiled core")
+
+
+def flow(nodes: int, edges: int, seed: int = 0) -> tuple[rh.Polyhedron, Tensor]:
+    """Conservation at every node (one row follows from the others) and capacities, around a point inside."""
+    rng = np.random.default_rng(seed)
+    start, way = rng.integers(0, nodes, edges), rng.integers(1, nodes, edges)
+    ends, every = np.concatenate([start, (start + way) % nodes]), np.tile(np.arange(edges), 2)
+    E = sp.csr_array((np.repeat([1.0, -1.0], edges), (ends, every)), shape=(nodes, edges))
+    inside = rng.uniform(0.2, 0.8, edges)
+    return rh.Polyhedron(A_eq=E, b_eq=E @ inside, lower=0.0, upper=1.0), torch.tensor(inside)
+
+
+def storage(hours: int) -> rh.Polyhedron:
+    """Power within limits, a state of charge within limits that follows it."""
+    one = sp.eye_array(hours)
+    E = sp.hstack([-one, one - sp.diags_array(np.ones(hours - 1), offsets=-1)], format="csr")
+    lower, upper = (np.repeat(v, hours) for v in ((-1.0, 0.0), (1.0, 4.0)))
+    return rh.Polyhedron(A_eq=E, b_eq=np.eye(hours)[0] * 2, lower=lower, upper=upper)
+
+
+def ramps(hours: int) -> rh.Polyhedron:
+    step = np.diff(np.eye(hours), axis=0)
+    return rh.Polyhedron(np.vstack([step, -step]), 0.3, np.ones((1, hours)), hours / 2, lower=0.0, upper=1.0)
+
+
+def scattered(d: int, seed: int, lower: float = -np.inf, upper: float = np.inf) -> rh.Polyhedron:
+    """Random rows, some twice, some opposite to others, some that meet at the point 0.1; one coordinate fixed."""
+    rng = np.random.default_rng(seed)
+    rows = sp.random_array((d, d), density=3 / d, rng=rng).toarray() + np.eye(d)
+    A = np.vstack([rows, rows[:4], -rows[4:9], 2 * rows[9:12]])
+    b = A @ np.full(d, 0.1) + np.where(np.arange(len(A)) < d // 2, 0.0, 0.5)
+    low, high = np.full(d, lower), np.full(d, upper)
+    low[3] = high[3] = 0.1
+    return rh.Polyhedron(A, b, lower=low, upper=high)
+
+
+SETS = {
+    "flow": flow(30, 90)[0],
+    "storage": storage(48),
+    "ramps with a fixed total": ramps(60),
+    "third differences": rh.Polyhedron(-np.diff(np.eye(60), 3, axis=0), 0.0) & rh.box(-2, 2),
+    "convex with limited slopes": rh.convex(50) & rh.lipschitz(50, 0.2),
+    "increasing and concave": rh.monotone(50) & rh.concave(50),
+    "random rows": scattered(60, 0),
+    "random rows in a box": scattered(60, 1, -0.5, 0.6),
+    "random rows above 0": scattered(60, 2, 0.0),
+    "convex in a box of thickness 0": rh.convex(40) & rh.Polyhedron(A_eq=np.eye(40)[:3], b_eq=[1.0, 0.5, 0.2]),
+}
+
+
+def points(P: rh.Polyhedron, n: int = 11, scale: float = 1.0) -> Tensor:
+    return scale * torch.randn(n, P.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def peer(P: rh.Polyhedron, x: np.ndarray) -> np.ndarray:
+    """By another solver, to ten digits."""
+    clarabel = pytest.importorskip("clarabel")
+    A = sp.vstack([P.A, P.A_eq, np.eye(P.dim), -np.eye(P.dim)], format="csc")
+    b = np.concatenate([P.b, P.b_eq, P.upper_bounds, -P.lower_bounds])
+    kept = np.isfinite(b)
+    cones = [clarabel.NonnegativeConeT(len(P.b)), clarabel.ZeroConeT(len(P.b_eq))]
+    cones.append(clarabel.NonnegativeConeT(int(kept.sum()) - len(P.b) - len(P.b_eq)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    problem = sp.csc_array(sp.eye_array(P.dim)), -x, sp.csc_matrix(A[kept]), b[kept], cones, settings
+    return np.array(clarabel.DefaultSolver(sp.csc_matrix(problem[0]), *problem[1:]).solve().x)
+
+
+@needs_core
+@pytest.mark.parametrize("P", SETS.values(), ids=SETS)
+def test_the_point_is_the_one_that_other_solvers_find(P):
+    x = points(P)
+    z, info = rh.project(P, x, return_info=True)
+    assert info.solvers == ("interior point",)
+    assert not info.fallback.any()
+    assert float(info.residual.max()) < 1e-12
+    torch.testing.assert_close(z, rh.project(P, x, solver="active set"), atol=1e-12, rtol=0)
+    for n in range(3):
+        other = peer(P, x[n].numpy())
+        np.testing.assert_allclose(z[n], other, atol=1e-3)  # it stops early among dependent rows, further away
+        assert float(torch.dist(z[n], x[n])) < np.linalg.norm(other - x[n].numpy()) + 1e-7
+
+
+@needs_core
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_points_near_and_far_are_certified(name, scale):
+    P = SETS[name]
+    scale = (
+        min(scale, 1e3) if name == "third differences" else scale
+    )  # forces of 1e5 distances: no solver has more digits
+    z, info = rh.project(P, points(P, 4, scale), return_info=True)
+    assert float(info.residual.max()) <= 1e-10
+    assert P.contains(z, atol=1e-9).all()
+
+
+@needs_core
+@pytest.mark.parametrize("name", ["flow", "ramps with a fixed total", "random rows in a box", "increasing and concave"])
+def test_gradients_are_those_of_the_active_set(name):
+    P, seed = SETS[name], torch.Generator().manual_seed(1)
+    found = []
+    for solver in ("auto", "active set"):
+        x = points(P).requires_grad_()
+        weight = torch.randn(x.shape, dtype=torch.float64, generator=seed.manual_seed(1))
+        found.append(torch.autograd.grad((rh.project(P, x, solver=solver) * weight).sum(), x)[0])
+    torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+
+
+@needs_core
+def test_sides_of_the_sample_have_derivatives():
+    P, inside = flow(12, 30)
+    x = (inside + points(P, 3)).requires_grad_()
+    b_eq = (inside @ torch.as_tensor(P.A_eq.toarray() if sp.issparse(P.A_eq) else P.A_eq).mT).expand(3, -1)
+    lower = torch.full((3, 30), -0.1, dtype=torch.float64, requires_grad=True)
+    upper = torch.full((3, 30), 1.1, dtype=torch.float64, requires_grad=True)
+    assert plan(P)[0].solver.name == "interior point"
+    torch.autograd.gradcheck(lambda *v: rh.project(P, v[0], b_eq=b_eq, lower=v[1], upper=v[2]), (x, lower, upper))
+
+
+@needs_core
+def test_sides_that_contradict_each_other_are_named():
+    P, _ = flow(30, 90)
+    x, upper = points(P), torch.ones(11, 90, dtype=torch.float64)
+    upper[4] = 1e-3
+    with pytest.raises(EmptySetError, match="sample 4"):
+        rh.project(P, x, upper=upper)
+    z = rh.project(P, x, upper=upper, infeasible="least")
+    torch.testing.assert_close(z[0], rh.project(P, x)[0])
+
+
+@needs_core
+def test_float32_and_a_warm_start_give_the_same_points():
+    P = SETS["storage"]
+    x = points(P)
+    layer = rh.Projection(P, warm_start=True)
+    first, again = layer(x), layer(x)
+    torch.testing.assert_close(first, again, atol=1e-13, rtol=0)
+    torch.testing.assert_close(rh.project(P, x.float()), first.float(), atol=1e-5, rtol=0)
+    assert int(layer(x, return_info=True)[1].steps.max()) == 1  # the guess stood the test
+
+
+@needs_core
+def test_opposite_rows_are_the_two_sides_of_one_interval():
+    form = plan(ramps(20))[0].form
+    found, _ = intervals(form.matrix.rows, form.m)
+    high, low = found.high.tolist(), found.low.tolist()
+    assert len(high) == 20  # 19 pairs, and the total
+    assert sorted(high + low) == sorted([*range(39), 38])
+    assert sum(a == b for a, b in zip(high, low, strict=True)) == 1
+
+
+@needs_core
+def test_a_factor_serves_many_right_hand_sides():
+    rng = np.random.default_rng(0)
+    B = sp.random_array((40, 60), density=0.1, rng=rng)
+    matrix = sp.block_array([[sp.eye_array(60), B.T], [B, -0.01 * sp.eye_array(40)]])  # quasi-definite
+    factor, b = operators.SparseFactor.of(matrix), torch.tensor(rng.standard_normal((19, 100)))
+    assert len(factor.rows) < 100 * 99 / 4
+    np.testing.assert_allclose(factor.solve(b).numpy() @ matrix.toarray(), b, atol=1e-10)
