@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-ALL = ("conversion", "layer", "projection", "projection_backward", "learning")
+ALL = ("conversion", "layer", "projection", "projection_backward", "scale", "learning")
 
 
 def main() -> None:

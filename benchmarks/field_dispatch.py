@@ -1,11 +1,13 @@
-"""DC dispatch on networks that PYPOWER ships: generators meet the demand of every bus without overloading a line."""
+"""DC dispatch on networks of PYPOWER or PGLib: generators meet the demand of every bus without overloading a line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.optimize import linprog
 from torch import Tensor
 
 import rayhull as rh
@@ -14,15 +16,29 @@ if TYPE_CHECKING:
     from benchmarks.field_problems import FieldProblem
 
 
-def dispatch_problem(name: str) -> FieldProblem:
-    """Demand at every bus between 0.7 and 1.2 of the stated one; the cheapest dispatch is a weighted nearest point."""
+def matpower_case(text: str) -> dict[str, Any]:
+    """The tables of a MATPOWER file, as PYPOWER has them."""
+    found: dict[str, Any] = {"version": "2"}
+    for name, body in re.findall(r"mpc\.(bus|gen|branch|gencost)\s*=\s*\[(.*?)\]", text, re.S):
+        lines = [re.sub(r"%.*", "", line).replace(";", " ").split() for line in body.splitlines()]
+        found[name] = np.array([[float(v) for v in line] for line in lines if line])
+    return found | {"baseMVA": float(re.findall(r"mpc\.baseMVA\s*=\s*([\d.]+)", text)[0])}
+
+
+def dispatch_problem(
+    name: str, case: dict[str, Any] | None = None, spread: tuple[float, float] = (0.7, 1.2)
+) -> FieldProblem:
+    """Demand at every bus between two shares of the stated one; the cheapest dispatch is a weighted nearest point.
+
+    Where costs are linear it is a linear program.
+    """
     import pypower.api
     from pypower.ext2int import ext2int
     from pypower.makePTDF import makePTDF
 
     from benchmarks.field_problems import FieldProblem, Recipe
 
-    case = ext2int(getattr(pypower.api, name)())
+    case = ext2int(getattr(pypower.api, name)() if case is None else case)
     bus, gen, branch, cost = (case[part] for part in ("bus", "gen", "branch", "gencost"))
     share = makePTDF(case["baseMVA"], bus, branch)  # (lines, buses): flow on a line for power fed in at a bus
     at_bus = share[:, gen[:, 0].astype(int)]
@@ -37,7 +53,7 @@ def dispatch_problem(name: str) -> FieldProblem:
         lower=gen[:, 9],
         upper=gen[:, 8],
     )
-    demand = torch.as_tensor(bus[:, 2] * np.random.RandomState(17).uniform(0.7, 1.2, (3500, len(bus))))
+    demand = torch.as_tensor(bus[:, 2] * np.random.RandomState(17).uniform(*spread, (3500, len(bus))))
 
     def sides(x: Tensor) -> dict[str, Tensor]:
         flow = x @ flow_of.T
@@ -47,6 +63,8 @@ def dispatch_problem(name: str) -> FieldProblem:
         return (quadratic * power**2 + linear * power).sum(1)
 
     def optimum(x: Tensor) -> Tensor:
+        if not bool(quadratic.any()):
+            return torch.tensor([_cheapest(P, linear, b, b_eq) for b, b_eq in zip(*sides(x).values(), strict=True)])
         free = (-linear / (2 * quadratic)).expand(len(x), -1)
         return dollars(rh.project(P, free, weights=quadratic, **sides(x)))
 
@@ -61,3 +79,8 @@ def dispatch_problem(name: str) -> FieldProblem:
         optimum=optimum,
         recipe=Recipe(epochs=40, batch=100),
     )
+
+
+def _cheapest(P: rh.Polyhedron, cost: Tensor, b: Tensor, b_eq: Tensor) -> float:
+    bounds = np.stack([P.lower_bounds, P.upper_bounds], 1)
+    return float(linprog(cost, P.A, b, P.A_eq, b_eq, bounds, method="highs").fun)

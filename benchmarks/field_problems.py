@@ -103,12 +103,24 @@ def hardnet_data() -> Quadratic:
     return Quadratic(Q, p, C, G, np.abs(G @ np.linalg.pinv(C)).sum(1), X)
 
 
-def quadratic_problem(name: str, data: Quadratic, *, convex: bool, pull: float = 0.0) -> FieldProblem:
+def quadratic_problem(
+    name: str,
+    data: Quadratic,
+    *,
+    convex: bool,
+    pull: float = 0.0,
+    box: float | None = None,
+    reach: float = 1.0,
+    splits: dict[str, Tensor] | None = None,
+    recipe: Recipe | None = None,
+) -> FieldProblem:
     """The problem as it is trained: the objective is the loss, there are no labels.
 
     DC3 tests on the last 833 inputs, Pi-net on the last 1024; those between them and the training set validate.
+    ``box`` bounds every coordinate, ``reach`` every input.
     """
-    P = rh.Polyhedron(data.G, data.h, data.C, np.zeros(len(data.C)))
+    bounds = {} if box is None else {"lower": -box, "upper": box}
+    P = rh.Polyhedron(data.G, data.h, data.C, np.zeros(len(data.C)), **bounds)
     Q, p = torch.as_tensor(data.Q), torch.as_tensor(data.p)
 
     def objective(y: Tensor) -> Tensor:
@@ -121,14 +133,14 @@ def quadratic_problem(name: str, data: Quadratic, *, convex: bool, pull: float =
     return FieldProblem(
         name,
         P,
-        {"train": X[:8334], "valid": X[8334:8976], "test": X[9167:], "Pi-net's test": X[8976:]},
+        splits or {"train": X[:8334], "valid": X[8334:8976], "test": X[9167:], "Pi-net's test": X[8976:]},
         sides=lambda x: {"b_eq": x},
         loss=lambda policy, x: objective(policy(x)),
         features=lambda x: x,
         width=X.shape[1],
-        varies={"b_eq": (-1.0, 1.0)},
+        varies={"b_eq": (-reach, reach)},
         optimum=optimum,
-        recipe=Recipe(soft_start=True, pull=pull),
+        recipe=recipe or Recipe(soft_start=True, pull=pull),
     )
 
 

@@ -91,12 +91,14 @@ def theirs(make: Make) -> Callable[[int, FieldProblem], nn.Module]:
     return lambda features, problem: Head(features, make(problem.P))
 
 
+STRICTLY_NEAREST = "rayhull, nearest point, strict"
 NO_PULL = "rayhull, no pull"  # another method only where the recipe has one
 METHODS: dict[str, Callable[[int, FieldProblem], nn.Module]] = {
     "rayhull": ours(strict=True),
     NO_PULL: ours(strict=True, pulled=False),
     "rayhull, 10 steps": ours(strict=True, steps=10),
     "rayhull, nearest point": ours(method="nearest"),
+    STRICTLY_NEAREST: ours(method="nearest", strict=True),
     "penalty": theirs(Peer),
     "projected after training": theirs(ProjectedAfter),
     "HardNet-Aff": theirs(HardNetAff),

@@ -67,7 +67,9 @@ class Peer(nn.Module):
     def excess(self, y: Tensor, sides: dict[str, Tensor]) -> Tensor:
         """By how much each row and bound is broken, equalities by their absolute value. Shape: (n, rows)."""
         A, b = sides.get("A", self.A), sides.get("b", self.b)
-        parts = [((A @ y[..., None])[..., 0] - b).relu(), (y @ self.E.mT - sides.get("b_eq", self.e)).abs()]
+        stated = len(self.P.layout.equalities)  # coordinates of one value follow them, and are among the bounds, too
+        equal = y @ self.E[:stated].mT - sides.get("b_eq", self.e[:stated])
+        parts = [((A @ y[..., None])[..., 0] - b).relu(), equal.abs()]
         parts += [(y - sides.get("upper", self.upper)).relu(), (sides.get("lower", self.lower) - y).relu()]
         return torch.cat(parts, -1)
 

@@ -102,6 +102,35 @@ def conversion(cases: dict[str, Any]) -> Any:
     return dots(seconds, "seconds of the engine itself; no mark: over the limit, an error, or wrong")
 
 
+def scale(results: dict[str, Any]) -> Any:
+    """Seconds to build and milliseconds of a sample over the number of coordinates, a line for each kind of set."""
+    figure, grid = pyplot().subplots(1, 2, figsize=(10, 4))
+    panels = (("build", 1.0, "seconds to build"), ("forward", 1e3, "forward of a sample, ms (dashed: OSQP)"))
+    for axes, (key, unit, label) in zip(grid, panels, strict=True):
+        for way, line in ((OURS, "o-"), ("OSQP", "x--")):
+            for tint, (kind, found) in zip(
+                itertools.cycle((BLUE, *PALETTE)), _by_kind(results, way, key), strict=False
+            ):
+                if way == OURS or key == "forward":
+                    named = kind if way == OURS and key == "build" else None
+                    axes.plot(
+                        [d for d, _ in found], [unit * value for _, value in found], line, color=tint, label=named
+                    )
+        axes.set(xscale="log", yscale="log", xlabel="coordinates", title=label)
+    figure.legend(loc="outside lower center", ncols=6, fontsize=8)
+    return figure
+
+
+def _by_kind(results: dict[str, Any], way: str, key: str) -> list[tuple[str, list[tuple[int, float]]]]:
+    """For each kind of set, by the first word of its name, sizes and values in order."""
+    kinds: dict[str, list[tuple[int, float]]] = {name.split()[0]: [] for name in results}
+    for name, ways in results.items():
+        run = ways.get(way, {})
+        if key in run:
+            kinds[name.split()[0]].append((run["d"], run[key]))
+    return [(kind, sorted(found)) for kind, found in kinds.items()]
+
+
 def dots(rows: dict[str, dict[str, float]], label: str) -> Any:
     """One line a row, one mark a name; ours larger and in blue, the legend below the frame."""
     names = sorted({name for row in rows.values() for name in row}, key=lambda name: (name != OURS, name.lower()))
@@ -120,12 +149,15 @@ PLOTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "layer": (layer, "results"),
     "projection": (projection, "results"),
     "conversion": (conversion, "cases"),
+    "scale": (scale, "results"),
 }
 
 
 def draw(names: Iterable[str] = PLOTS, kinds: Sequence[str] = ("svg",), folder: Path = RESULTS) -> None:
-    """The plots of these benchmarks, from their results files."""
+    """The plots of these benchmarks, from their results files, where they have been run."""
     for name in names:
+        if not (RESULTS / f"{name}.json").exists():
+            continue
         plot, key = PLOTS[name]
         save(plot(json.loads((RESULTS / f"{name}.json").read_text())[key]), name, kinds, folder)
 

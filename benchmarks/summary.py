@@ -17,7 +17,7 @@ from benchmarks.harness import RESULTS, table
 ROOT = Path(__file__).parent.parent
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning", "deploy", "scale")),
 )
 MARKERS = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -192,7 +192,7 @@ HARD = ("rayhull, strict", "rayhull, strict, shrink", "RAYEN", "HardNet-Aff", "q
 FEW_SETS = ("checkerboard", "dense 50x100", "simplex 1000")
 LEARNING_COLUMNS = ("problem", "auto", "auto, before", "RAYEN", "HardNet-Aff", "free, then project")
 FEW_CALLS = ("set, layer, forward: checkerboard", "first project: two rows", "first convert: grid 8x8")
-FEW_CONES = ("monotone 784", "metric cone 7", "gaussian 40x12")
+FEW_CONES = ("monotone 784", "grid 7x7", "gaussian 40x12")
 
 
 def claims() -> str:
@@ -248,6 +248,11 @@ def accuracy() -> str:
     return table(rows, ["problem", "samples", "largest difference", "largest KKT residual", "fallbacks"])
 
 
+def scale() -> str:
+    """Large sets, once they have been measured."""
+    return first_table("scale") if (RESULTS / "scale.md").exists() else "The table is not measured yet."
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "summary": summary,
     "claims": claims,
@@ -256,9 +261,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "backward": lambda: first_table("projection_backward"),
     "choices": lambda: first_table("projection_choices"),
     "learning": lambda: first_table("learning"),
+    "exports": lambda: first_table("exports"),
     "learning_losses": lambda: nth_table("learning", 1),
     "learning_costs": lambda: nth_table("learning", 2),
     "accuracy": accuracy,
+    "scale": scale,
 }
 
 

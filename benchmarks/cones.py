@@ -1,0 +1,313 @@
+"""Quadratic rows and second-order cones beside RAYEN: its kind of timing grid, violations, and three problems to learn.
+
+python -m benchmarks.cones [--only grid learning] [--rounds N]; writes results/cones.json and results/cones.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import rayhull as rh
+from benchmarks import harness
+from benchmarks.peers import installed
+
+SIZES = ((10, 1), (10, 10), (100, 1), (100, 10))  # coordinates, rules
+SAMPLES, BATCH, TRAINED, SEEDS, RATES = 500, 128, 600, (0, 1, 2), (3e-3,)
+COMPARED = 50  # samples whose least loss is worked out
+Array = np.ndarray[Any, Any]
+
+
+# -- the layers --------------------------------------------------------------------------------------------------------
+
+
+class Rayen(nn.Module):
+    """RAYEN on the rows and cones of a set; quadratic forms as quadratic rows, the others as second-order rows."""
+
+    def __init__(self, S: rh.ConvexSet) -> None:
+        super().__init__()
+        from rayen import constraint_module, constraints
+
+        stated = [(r.matrix.toarray(), r.rhs[:, None]) if len(r) else (None, None) for r in (S.rows, S.equality_rows)]
+        rows = constraints.LinearConstraint(*stated[0], *stated[1]) if len(S.rows) + len(S.equality_rows) else None
+        forms, cones = [], []
+        for cone in S.cones:
+            wide = np.zeros((len(cone.E), S.dim)), np.zeros((S.dim, 1))
+            wide[0][:, cone.index], wide[1][cone.index, 0] = cone.E, cone.g
+            if cone.form is not None:
+                Q, q, r = cone.form
+                c = np.zeros(S.dim) if cone.centre is None else cone.centre
+                p, constant = q - Q @ c, c @ Q @ c / 2 - q @ c + r - cone.radius**2 / 2
+                forms.append(constraints.ConvexQuadraticConstraint(Q, p[:, None], np.array([[constant]])))
+            elif cone.is_ball:  # RAYEN refuses a second-order row whose right-hand side is a number
+                P, p = 2 * wide[0].T @ wide[0], 2 * wide[0].T @ cone.f[:, None]
+                forms.append(constraints.ConvexQuadraticConstraint(P, p, np.array([[cone.f @ cone.f - cone.h**2]])))
+            else:
+                cones.append(constraints.SOCConstraint(wide[0], cone.f[:, None], wide[1], np.array([[cone.h]])))
+        inside = {} if rows is not None else {"y0": S.interior_point().reshape(-1, 1)}
+        made = constraints.ConvexConstraints(lc=rows, qcs=forms, socs=cones, lmic=None, **inside)
+        self.layer = constraint_module.ConstraintModule(made, input_dim=None, method="RAYEN", create_map=False)
+        self.inputs, self.event = self.layer.n, S.shape
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.layer(u.unsqueeze(-1)).squeeze(-1).reshape(len(u), *self.event)
+
+
+def heads(S: rh.ConvexSet, features: int, names: tuple[str, ...]) -> dict[str, nn.Module]:
+    made: dict[str, nn.Module] = {}
+    for name in names:
+        if name == "RAYEN":
+            if installed("rayen"):
+                try:
+                    theirs = Rayen(S).float()
+                except RuntimeError as error:
+                    print(f"refused by RAYEN: {error}", flush=True)
+                    continue
+                made[name] = nn.Sequential(nn.Linear(features, theirs.inputs), theirs)
+        else:
+            method, _, more = name.partition(", ")
+            made[name] = rh.Constrained(features, S, method=method, strict=more == "strict")
+    return made
+
+
+# -- the grid ----------------------------------------------------------------------------------------------------------
+
+
+def quadratic_set(d: int, m: int, rng: np.random.Generator) -> rh.ConvexSet:
+    """½ xᵀP x + q·x + r <= 0 with P = M Mᵀ and r < 0, so that 0 is inside: RAYEN's kind of grid."""
+    found = None
+    for _ in range(m):
+        M = rng.uniform(-1, 1, (d, d))
+        P = M @ M.T
+        row = rh.quadratic((P + P.T) / 2, rng.uniform(-1, 1, d), -float(rng.uniform(0.5, 1)))
+        found = row if found is None else found & row
+    assert found is not None
+    return found
+
+
+def cone_set(d: int, m: int, rng: np.random.Generator) -> rh.ConvexSet:
+    """|M x + s| <= c·x + e with 0 inside, and a ball."""
+    x = rh.variables("x", shape=d)
+    rules = [rh.norm(x) <= 3]
+    for _ in range(m):
+        s = rng.uniform(-1, 1, d)
+        rules.append(
+            rh.norm(rng.uniform(-1, 1, (d, d)) @ x + s) <= rng.uniform(-1, 1, d) @ x + float(np.linalg.norm(s) + 1)
+        )
+    return rh.rules(rules)
+
+
+def grid(rounds: int) -> list[dict[str, Any]]:
+    found = []
+    for kind, make in (("quadratic", quadratic_set), ("second-order", cone_set)):
+        for d, m in SIZES:
+            S = make(d, m, np.random.default_rng(0))
+            layers = heads(S, d, ("shrink", "steps", "steps, strict", "RAYEN"))
+            features = torch.randn(SAMPLES, d) * 3
+            forward = harness.interleave({n: _forward(h, features) for n, h in layers.items()}, rounds=rounds)
+            training = harness.interleave({n: _training(h, features) for n, h in layers.items()}, rounds=rounds)
+            for name, layer in layers.items():
+                with torch.no_grad():
+                    x = layer(features)
+                row = {
+                    "kind": kind,
+                    "d": d,
+                    "rules": m,
+                    "layer": name,
+                    "forward": forward[name],
+                    "training": training[name],
+                }
+                found.append(row | _outside(S, x))
+                print(
+                    kind,
+                    d,
+                    m,
+                    name,
+                    f"{forward[name].median * 1e6 / SAMPLES:.2f} µs a sample",
+                    _outside(S, x),
+                    flush=True,
+                )
+    return found
+
+
+def _outside(S: rh.ConvexSet, x: Tensor) -> dict[str, float]:
+    rules = rh.ConvexSet(rh.Polyhedron.from_rows(S.inequalities, None, S.lower, S.upper, S.shape, check=False), S.cones)
+    exact = float((~rules.contains_exactly(x)).double().mean())
+    return {"violation": float(S.violation(x).max()), "outside exactly": exact}
+
+
+def _forward(layer: nn.Module, features: Tensor) -> Callable[[], object]:
+    def run() -> Tensor:
+        with torch.no_grad():
+            found: Tensor = layer(features)
+            return found
+
+    return run
+
+
+def _training(layer: nn.Module, features: Tensor) -> Callable[[], object]:
+    def run() -> None:
+        layer.zero_grad()
+        layer(features).square().mean().backward()
+
+    return run
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A set, features in R^k, and a loss (n,) of features and points."""
+
+    name: str
+    S: rh.ConvexSet
+    features: int
+    loss: Callable[[Tensor, Tensor], Tensor]
+
+
+def problems() -> list[Problem]:
+    return [_optimisation(), _portfolio(), _dispatch()]
+
+
+def _optimisation() -> Problem:
+    """RAYEN's: a linear and quadratic cost that the features set, over rows, a quadratic row and a cone."""
+    x = rh.variables("x", shape=3)
+    rows = [x[0] + x[1] + x[2] <= 1.5, x >= -1.5]
+    S = rh.rules(rows, rh.norm([x[0], x[1]]) <= 0.8 * x[2] + 1.2) & rh.ellipsoid(np.diag([1.0, 2.0, 0.5]), 1.6)
+    return Problem("optimisation", S, 3, lambda f, x: (f * x).sum(-1) + 0.25 * x.square().sum(-1))
+
+
+def _portfolio() -> Problem:
+    """Expected returns that follow the features; long only, fully invested, a variance of at most 0.02."""
+    rng = np.random.default_rng(1)
+    n, factors = 20, rng.standard_normal((20, 4)) * 0.15
+    covariance = factors @ factors.T + np.diag(rng.uniform(0.01, 0.05, n))
+    S = rh.simplex(n) & rh.ellipsoid((covariance + covariance.T) / 2, np.sqrt(0.02))
+    mix = torch.as_tensor(rng.standard_normal((5, n)) * 0.1, dtype=torch.float32)
+    return Problem("portfolio", S, 5, lambda f, w: -((torch.tanh(f) @ mix) * w).sum(-1))
+
+
+def _dispatch() -> Problem:
+    """Active and reactive power at ten inverters, P² + Q² <= S², P between bounds, the sum of P given."""
+    rng = np.random.default_rng(2)
+    pq, n = rh.variables("pq", shape=(10, 2)), 10
+    limits = rng.uniform(0.8, 1.5, n)
+    S = rh.rules(rh.norm(pq, axis=1) <= limits, pq[:, 0] >= 0, pq[:, 0].sum() == 6)
+    price, want = (torch.as_tensor(rng.standard_normal((4, n)), dtype=torch.float32) for _ in range(2))
+
+    def loss(f: Tensor, x: Tensor) -> Tensor:
+        return (0.3 * (f @ price) * x[..., 0] + 0.5 * x[..., 0].square() + (x[..., 1] - f @ want).square()).sum(-1)
+
+    return Problem("P-Q limits", S, 4, loss)
+
+
+def learned(problem: Problem, head: nn.Module, rate: float, seed: int) -> tuple[float, Tensor]:
+    """The loss on fresh features after training, and the points there."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(problem.features, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), copy.deepcopy(head))
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    for step in range(TRAINED):
+        for group in optimiser.param_groups:
+            group["lr"] = rate * (1 - step / TRAINED)
+        f = torch.randn(BATCH, problem.features)
+        optimiser.zero_grad()
+        problem.loss(f, model(f)).mean().backward()
+        optimiser.step()
+    f = fresh(problem)
+    with torch.no_grad():
+        x = model.eval()(f)
+    return float(problem.loss(f, x).mean()), x
+
+
+def fresh(problem: Problem) -> Tensor:
+    return torch.randn(2000, problem.features, generator=torch.Generator().manual_seed(99))
+
+
+def best(problem: Problem, samples: int = COMPARED) -> float:
+    """The least loss, by many gradient steps and exact nearest points for each of a few features."""
+    f = fresh(problem)[:samples]
+    x = torch.as_tensor(problem.S.interior_point(), dtype=torch.float32).expand(samples, *problem.S.shape).clone()
+    for step in range(60):
+        x.requires_grad_()
+        (slope,) = torch.autograd.grad(problem.loss(f, x).sum(), x)
+        x = rh.project(problem.S, (x.detach() - 0.5 / (1 + step / 15) * slope).double()).float()
+    return float(problem.loss(f, x).mean())
+
+
+def learning() -> list[dict[str, Any]]:
+    found = []
+    for problem in problems():
+        least = best(problem)
+        for name, head in heads(problem.S, 64, ("auto", "shrink", "RAYEN")).items():
+            try:
+                runs = {rate: [learned(problem, head, rate, seed) for seed in SEEDS] for rate in RATES}
+            except (AssertionError, RuntimeError) as error:  # RAYEN asserts that nothing is NaN
+                found.append({"problem": problem.name, "layer": name, "failed": str(error).splitlines()[0]})
+                print(found[-1], flush=True)
+                continue
+            rate = min(runs, key=lambda r: float(np.median([loss for loss, _ in runs[r]])))
+            losses = [loss for loss, _ in runs[rate]]
+            row = {"problem": problem.name, "layer": name, "rate": rate, "losses": losses}
+            some = fresh(problem)[:COMPARED]
+            gaps = [float(problem.loss(some, x[:COMPARED]).mean()) - least for _, x in runs[rate]]
+            row |= {"gap to the least": float(np.median(gaps))}
+            found.append(row | _outside(problem.S, torch.cat([x for _, x in runs[rate]])))
+            print(dict(found[-1].items()), flush=True)
+    return found
+
+
+def page(payload: dict[str, Any]) -> str:
+    parts = [
+        "# Cones beside RAYEN\n\nWritten by `python -m benchmarks.cones`. Times are medians of one interleaved run.\n"
+    ]
+    if "grid" in payload:
+        each = [
+            (r["kind"], r["d"], r["rules"], r["layer"], f"{_median(r['forward']) / SAMPLES * 1e6:.2f}",
+             f"{_median(r['training']) / SAMPLES * 1e6:.2f}", f"{r['violation']:.1e}", f"{r['outside exactly']:.0%}")
+            for r in payload["grid"]
+        ]  # fmt: skip
+        header = ("rules", "d", "how many", "layer", "forward, µs", "training step, µs", "violation", "outside exactly")
+        parts.append(f"{SAMPLES} samples, float32, microseconds a sample.\n\n" + harness.table(each, header) + "\n")
+    if "learning" in payload:
+        each = [
+            (r["problem"], r["layer"], f"fails: {r['failed'][:40]}", "–", "–", "–", "–")
+            if "failed" in r
+            else (r["problem"], r["layer"], f"{np.median(r['losses']):.4f}", _range(r["losses"]),
+                  f"{r['gap to the least']:.4f}", f"{r['violation']:.1e}", f"{r['outside exactly']:.0%}")
+            for r in payload["learning"]
+        ]  # fmt: skip
+        header = ("problem", "layer", "loss", "three seeds", "gap to the least", "violation", "outside exactly")
+        parts.append("One rate for all layers, 600 steps.\n\n" + harness.table(each, header) + "\n")
+    return "\n".join(parts)
+
+
+def _range(losses: list[float]) -> str:
+    return f"{min(losses):.4f} .. {max(losses):.4f}"
+
+
+def _median(timing: Any) -> float:
+    return float(timing["median"] if isinstance(timing, dict) else timing.median)
+
+
+def main() -> None:
+    options = harness.options(__doc__)
+    torch.set_num_threads(1)
+    path = harness.RESULTS / "cones.json"
+    payload = json.loads(path.read_text()) if path.exists() else {}
+    for name, run in (("grid", lambda: grid(options.rounds)), ("learning", learning)):
+        if not options.only or name in options.only:
+            payload[name] = run()
+    path = harness.save("cones", {k: v for k, v in payload.items() if k != "machine"})
+    path.with_suffix(".md").write_text(page(json.loads(path.read_text())))
+
+
+if __name__ == "__main__":
+    main()
