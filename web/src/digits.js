@@ -44,13 +44,16 @@ export async function start() {
   document.getElementById("rule").addEventListener("change", (event) => {
     document.getElementById("held-panel").classList.toggle("off", !event.target.checked);
   });
+  for (const model of Object.values(models)) await decode(model, z); // the first run compiles: it is not timed
   await update();
 }
 
+const decode = (model, z) =>
+  model.run({ [model.inputNames[0]]: new ort.Tensor("float32", Float32Array.from(z), [1, 2]) });
+
 async function show(name, model, z) {
-  const input = new ort.Tensor("float32", Float32Array.from(z), [1, 2]);
   const begin = performance.now();
-  const result = await model.run({ [model.inputNames[0]]: input });
+  const result = await decode(model, z);
   const milliseconds = performance.now() - begin;
   const pixels = result[model.outputNames[0]].data;
   drawDigit(document.getElementById(`${name}-digit`), pixels);

@@ -1,4 +1,4 @@
-// A set that you edit: drag a handle to move its half-plane, double-click for a new one, drag it to the middle to drop it.
+// A set that you edit: drag a handle to move its half-plane, double-click or double-tap for a new one, drag it to the middle to drop it.
 import { clip, halfPlane, nearest, rays, shrink, steps, vertices } from "./geometry.js";
 
 const REACH = 4; // the picture shows -4 .. 4
@@ -14,6 +14,7 @@ export function start() {
   const slider = document.getElementById("steps");
   const handles = [[1.6, 0.4], [-1.2, 1.5], [-0.9, -1.4], [1.1, -1.5]];
   let held = -1;
+  let tapped = -Infinity; // when a finger last touched the canvas
 
   const draw = () => {
     document.getElementById("steps-value").textContent = slider.value;
@@ -33,7 +34,14 @@ export function start() {
     const best = distances.indexOf(Math.min(...distances));
     return distances[best] < 0.35 ? best : -1;
   };
+  const add = (event) => {
+    const p = place(event);
+    if (Math.hypot(...p) >= 0.12 && closest(p) < 0) handles.push(p);
+    draw();
+  };
   canvas.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch" && event.timeStamp - tapped < 350) add(event); // no dblclick on some phones
+    tapped = event.timeStamp;
     held = closest(place(event));
     if (held >= 0) canvas.setPointerCapture(event.pointerId);
   });
@@ -47,11 +55,7 @@ export function start() {
     draw();
   });
   canvas.addEventListener("pointerup", () => (held = -1));
-  canvas.addEventListener("dblclick", (event) => {
-    const p = place(event);
-    if (Math.hypot(...p) >= 0.12) handles.push(p);
-    draw();
-  });
+  canvas.addEventListener("dblclick", add);
   method.addEventListener("change", draw);
   slider.addEventListener("input", draw);
   draw();

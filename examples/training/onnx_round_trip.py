@@ -2,9 +2,10 @@
 To ONNX and back
 ================
 
-Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. A graph holds steps towards the nearest
-point, not the solver that finds it, so the layer takes ``method="steps"``. With ``strict=True`` the floats that come
-out of the runtime obey the rules in exact arithmetic, as they do in PyTorch.
+Train, fold for inference, export with a dynamic batch, run in ONNX Runtime. A graph
+holds steps towards the nearest point, not the solver that finds it, so the layer takes
+``method="steps"``. With ``strict=True`` the floats that come out of the runtime obey
+the rules in exact arithmetic, as they do in PyTorch.
 """
 
 import io
@@ -18,14 +19,24 @@ import rayhull as rh
 torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 P = rh.Polyhedron([[1.0, 1.0], [-1.3, 0.4], [0.2, -1.1]], [1.0, 0.7, 0.6])  # a triangle
-model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), rh.Constrained(32, P, method="steps", strict=True))
+model = torch.nn.Sequential(
+    torch.nn.Linear(2, 32),
+    torch.nn.Tanh(),
+    rh.Constrained(32, P, method="steps", strict=True),
+)
 
 # %%
 # Fold what is linear into one Linear and write the file.
 model[-1] = model[-1].fold()
 model.eval()
 batch = torch.export.Dim("batch", min=1)
-program = torch.onnx.export(model, (torch.randn(4, 2),), dynamo=True, dynamic_shapes=({0: batch},), verbose=False)
+program = torch.onnx.export(
+    model,
+    (torch.randn(4, 2),),
+    dynamo=True,
+    dynamic_shapes=({0: batch},),
+    verbose=False,
+)
 file = io.BytesIO()
 program.save(file)
 print(f"{len(file.getvalue()) / 1024:.0f} KB")
@@ -35,7 +46,10 @@ session = onnxruntime.InferenceSession(file.getvalue())
 x = 10 * torch.randn(2000, 2)
 (there,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
 here = model(x).detach()
-print(f"largest difference between PyTorch and ONNX Runtime: {abs(there - here.numpy()).max():.1e}")
+print(
+    "largest difference between PyTorch and ONNX Runtime:",
+    f"{abs(there - here.numpy()).max():.1e}",
+)
 print("inside, in exact arithmetic:", bool(P.contains_exactly(there).all()))
 
 # %%

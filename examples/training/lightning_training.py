@@ -2,8 +2,9 @@
 Training with Lightning
 =======================
 
-A constrained layer is an ordinary module: it trains, is checkpointed and restored like any other. Here the
-composition of mixtures (non-negative parts that add up to 1, none above one half) is learned from spectra.
+A constrained layer is an ordinary module: it trains, is checkpointed and restored like
+any other. Here the composition of mixtures (non-negative parts that add up to 1, none
+above one half) is learned from spectra.
 """
 
 import logging
@@ -34,7 +35,9 @@ class Composition(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.P = rh.simplex(6) & rh.box(0, 0.5)
-        self.net = torch.nn.Sequential(torch.nn.Linear(40, 64), torch.nn.ReLU(), rh.Constrained(64, self.P))
+        self.net = torch.nn.Sequential(
+            torch.nn.Linear(40, 64), torch.nn.ReLU(), rh.Constrained(64, self.P)
+        )
 
     def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
         return (self.net(batch[0]) - batch[1]).square().mean()
@@ -44,7 +47,12 @@ class Composition(lightning.LightningModule):
 
 
 # %%
-quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+quiet = {
+    "logger": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "accelerator": "cpu",
+}
 with tempfile.TemporaryDirectory() as folder:
     trainer = lightning.Trainer(max_epochs=5, default_root_dir=folder, **quiet)
     trainer.fit(Composition(), DataLoader(data, 64, shuffle=True))

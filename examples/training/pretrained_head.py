@@ -2,8 +2,9 @@
 A rule for a network that exists
 ================================
 
-A regression network was trained without the rule. ``rh.constrain`` replaces its last Linear: what the network said
-stays wherever it was inside already, and a short fine-tuning does the rest.
+A regression network was trained without the rule. ``rh.constrain`` replaces its last
+Linear: outputs that are feasible already do not change, and a short fine-tuning does
+the rest.
 """
 
 import matplotlib.pyplot as plt
@@ -44,15 +45,24 @@ before = model(new).detach()
 P = rh.monotone(15) & rh.box(0, 1.2)
 rh.constrain(model, "head", P, method="nearest")
 print(
-    "kept where it was inside:", torch.allclose(model(new)[P.contains(before)], before[P.contains(before)], atol=1e-4)
+    "kept where it was inside:",
+    torch.allclose(
+        model(new)[P.contains(before)], before[P.contains(before)], atol=1e-4
+    ),
 )
 train(400, 3e-3)
 
 # %%
 with torch.no_grad():
     after = model(new)
-print(f"error {(before - truth).square().mean().sqrt():.4f} before, {(after - truth).square().mean().sqrt():.4f} after")
-print(f"rising: {P.contains(before).float().mean():.0%} before; all of them after:", bool(P.contains(after).all()))
+print(
+    f"error {(before - truth).square().mean().sqrt():.4f} before,",
+    f"{(after - truth).square().mean().sqrt():.4f} after",
+)
+print(
+    f"rising: {P.contains(before).float().mean():.0%} before; all of them after:",
+    bool(P.contains(after).all()),
+)
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.3), sharey=True, layout="constrained")

@@ -2,8 +2,9 @@
 Weights in a set
 ================
 
-Not only activations: ``rh.Parametrization`` keeps a *parameter* in a set. Here the kernel of a smoothing filter must
-be non-negative, symmetric and of sum 1, so that it can neither ring nor shift brightness.
+Not only activations: ``rh.Parametrization`` keeps a *parameter* in a set. Here the
+kernel of a smoothing filter must be non-negative, symmetric and of sum 1, so that it
+can neither ring nor shift brightness.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +26,9 @@ symmetric = (np.eye(taps, dtype=int) - np.eye(taps, dtype=int)[:, ::-1])[: taps 
 rows = np.concatenate([symmetric, np.ones((1, taps), int)])
 P = rh.Polyhedron(A_eq=rows, b_eq=[0] * (taps // 2) + [1], lower=0, shape=(1, 1, taps))
 
-filter_ = torch.nn.Conv1d(1, 1, taps, padding=taps // 2, padding_mode="replicate", bias=False)
+filter_ = torch.nn.Conv1d(
+    1, 1, taps, padding=taps // 2, padding_mode="replicate", bias=False
+)
 parametrize.register_parametrization(filter_, "weight", rh.Parametrization(P))
 optimizer = torch.optim.Adam(filter_.parameters(), 2e-2)
 for _ in range(300):
@@ -36,7 +39,10 @@ for _ in range(300):
 
 # %%
 kernel = filter_.weight.detach()[0, 0]
-print(f"error {loss.item():.4f}, of the noisy signal {(noisy - clean).square().mean():.4f}")
+print(
+    f"error {loss.item():.4f},",
+    f"of the noisy signal {(noisy - clean).square().mean():.4f}",
+)
 print("non-negative, symmetric, sum 1:", bool(P.contains(filter_.weight)))
 
 # %%
@@ -46,5 +52,5 @@ axes[0].set(title="the learned kernel", xlabel="offset")
 axes[1].plot(t, noisy[0], color="0.8", label="noisy")
 axes[1].plot(t, filter_(noisy[:1, None]).detach()[0, 0], label="filtered")
 axes[1].plot(t, clean, "k:", label="clean")
-axes[1].legend()
+axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=3, frameon=False)
 plt.show()

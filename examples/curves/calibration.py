@@ -2,8 +2,9 @@
 A calibration curve that rises
 ==============================
 
-A classifier's scores are turned into probabilities by a curve on a grid of 20 points. A higher score must never mean
-a lower probability, and a probability lies between 0 and 1: both hold by construction.
+A classifier's scores are turned into probabilities by a curve on a grid of 20 points. A
+higher score must never mean a lower probability, and a probability lies between 0 and
+1: both hold by construction.
 """
 
 import matplotlib.pyplot as plt
@@ -17,12 +18,21 @@ import rayhull as rh
 torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
 X, y = load_breast_cancer(return_X_y=True)
-X_fit, X_rest, y_fit, y_rest = train_test_split(X[:, :4], y, test_size=0.6, random_state=0)
-X_cal, X_test, y_cal, y_test = train_test_split(X_rest, y_rest, test_size=0.5, random_state=0)
-scores = LogisticRegression(C=100, max_iter=5000).fit(X_fit[::8], y_fit[::8]).decision_function
+X_fit, X_rest, y_fit, y_rest = train_test_split(
+    X[:, :4], y, test_size=0.6, random_state=0
+)
+X_cal, X_test, y_cal, y_test = train_test_split(
+    X_rest, y_rest, test_size=0.5, random_state=0
+)
+scores = (
+    LogisticRegression(C=100, max_iter=5000)
+    .fit(X_fit[::8], y_fit[::8])
+    .decision_function
+)
 
 # %%
-# The curve is a point of the set "20 rising numbers between 0 and 1", interpolated between the points of the grid.
+# The curve is a point of the set "20 rising numbers between 0 and 1", interpolated
+# between the points of the grid.
 grid = torch.linspace(-8, 8, 20)
 P = rh.monotone(20) & rh.box(0, 1)
 curve = rh.Constrained(1, P)
@@ -48,15 +58,20 @@ s_test, t_test = torch.tensor(scores(X_test)).float(), torch.tensor(y_test).floa
 with torch.no_grad():
     heights, after = curve(torch.ones(1, 1))[0], probability(s_test)
 before = torch.sigmoid(s_test)
-print(f"Brier score on the test set: {(before - t_test).square().mean():.4f} before, ", end="")
+print(
+    f"Brier score on the test set: {(before - t_test).square().mean():.4f} before, ",
+    end="",
+)
 print(f"{(after - t_test).square().mean():.4f} after")
 print("rising and between 0 and 1:", bool(P.contains(heights)))
 
 # %%
 fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
-ax.plot(grid, torch.sigmoid(grid), "--", color="0.5", label="the classifier's own sigmoid")
+ax.plot(
+    grid, torch.sigmoid(grid), "--", color="0.5", label="the classifier's own sigmoid"
+)
 ax.plot(grid, heights, "o-", ms=4, label="calibrated")
 ax.scatter(s_test, t_test, s=8, alpha=0.3, color="k", label="test samples")
 ax.set(xlabel="score", ylabel="probability", xlim=(-8, 8))
-ax.legend()
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=2, frameon=False)
 plt.show()

@@ -2,8 +2,9 @@
 A flow that lives in a polygon
 ==============================
 
-Points that lie on a ring, cut off by a polygon. A normalising flow learns their density; its last step is a bijection
-from the plane onto the inside of the polygon, so no sample is ever outside and every density is exact.
+Points that lie on a ring, cut off by a polygon. A normalising flow learns their
+density; its last step is a bijection from the plane onto the inside of the polygon, so
+no sample is ever outside and every density is exact.
 """
 
 import matplotlib.pyplot as plt
@@ -26,21 +27,31 @@ def ring(n: int) -> torch.Tensor:
 
 
 # %%
-# Six affine couplings in front of the map into the polygon. The flow is trained on log_prob, that is from the points
-# back to the normal distribution: the inverse of the last step is exact.
+# Six affine couplings in front of the map into the polygon. The flow is trained on
+# log_prob, that is from the points back to the normal distribution: the inverse of the
+# last step is exact.
 class Coupling(nn.Module):
     """One coordinate shifted and scaled by a function of the other."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
         self.first = first
-        self.net = nn.Sequential(nn.Linear(1, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 2))
+        self.net = nn.Sequential(
+            nn.Linear(1, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 2)
+        )
 
     def forward(self, c: torch.Tensor, sign: int) -> tuple[torch.Tensor, torch.Tensor]:
-        kept, moved = c[:, self.first : self.first + 1], c[:, 1 - self.first : 2 - self.first]
+        kept, moved = (
+            c[:, self.first : self.first + 1],
+            c[:, 1 - self.first : 2 - self.first],
+        )
         log_scale, shift = self.net(kept).chunk(2, 1)
         log_scale = 2 * torch.tanh(log_scale)
-        moved = moved * log_scale.exp() + shift if sign > 0 else (moved - shift) * (-log_scale).exp()
+        moved = (
+            moved * log_scale.exp() + shift
+            if sign > 0
+            else (moved - shift) * (-log_scale).exp()
+        )
         pair = (kept, moved) if self.first == 0 else (moved, kept)
         return torch.cat(pair, 1), log_scale[:, 0]
 
@@ -75,17 +86,27 @@ for _ in range(1500):
     schedule.step()
 
 # %%
-# The density integrates to one over the polygon (against uniform points of it), and no sample is outside.
+# The density integrates to one over the polygon (against uniform points of it), and no
+# sample is outside.
 with torch.no_grad():
     test, drawn = ring(4000), sample(4000)
     uniform = rh.distributions.Uniform(P)
-    spread = log_prob(uniform.sample((20_000,))).exp() * uniform.log_volume.exp().float()
-print(f"log-likelihood of new points: {log_prob(test).mean():.2f}, uniform {-uniform.log_volume:.2f}")
-print(f"integral of the density: {spread.mean():.2f} ± {spread.std() / 20_000**0.5:.2f}")
+    spread = (
+        log_prob(uniform.sample((20_000,))).exp() * uniform.log_volume.exp().float()
+    )
+print(
+    f"log-likelihood of new points: {log_prob(test).mean():.2f},",
+    f"uniform {-uniform.log_volume:.2f}",
+)
+print(
+    f"integral of the density: {spread.mean():.2f} ± {spread.std() / 20_000**0.5:.2f}"
+)
 print("every sample inside:", bool(P.contains(drawn).all()))
 
 # %%
-fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(
+    1, 3, figsize=(10, 3.6), layout="constrained", sharex=True, sharey=True
+)
 axis = torch.linspace(-1, 1, 300)
 grid = torch.cartesian_prod(axis, axis)
 inside = P.contains(grid, atol=-1e-4)
@@ -97,6 +118,8 @@ for ax, title in zip(axes, ("data", "samples of the flow", "its density"), stric
     ax.set_title(title)
 axes[0].scatter(*test[:1500].T, s=2, color="#009E73", linewidth=0)
 axes[1].scatter(*drawn[:1500].T, s=2, color="#D55E00", linewidth=0)
-image = axes[2].imshow(density.reshape(300, 300).T, origin="lower", extent=(-1, 1, -1, 1), cmap="viridis")
+image = axes[2].imshow(
+    density.reshape(300, 300).T, origin="lower", extent=(-1, 1, -1, 1), cmap="viridis"
+)
 fig.colorbar(image, ax=axes[2], shrink=0.8)
 plt.show()

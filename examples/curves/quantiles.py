@@ -2,8 +2,9 @@
 Quantiles that do not cross
 ===========================
 
-Engel's households: income and food expenditure of 235 Belgian families (1857). One network predicts nine quantiles of
-the expenditure; the layer keeps them in order, also far beyond the data, where free quantiles cross.
+Engel's households: income and food expenditure of 235 Belgian families (1857). One
+network predicts nine quantiles of the expenditure; the layer keeps them in order, also
+far beyond the data, where free quantiles cross.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,10 @@ import rayhull as rh
 
 torch.set_num_threads(1)  # a small network: more threads would wait for each other
 torch.manual_seed(0)
-engel = torch.tensor(sm.datasets.engel.load_pandas().data.to_numpy(), dtype=torch.float32) / 1000
+engel = (
+    torch.tensor(sm.datasets.engel.load_pandas().data.to_numpy(), dtype=torch.float32)
+    / 1000
+)
 x, y = engel[:, :1], engel[:, 1:]
 levels = torch.linspace(0.1, 0.9, 9)
 
@@ -38,7 +42,8 @@ def train(head: torch.nn.Module) -> torch.nn.Module:
 
 
 # %%
-# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9], with ``strict=True`` for the floats themselves.
+# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9], with ``strict=True``
+# for the floats themselves.
 P = rh.monotone(9)
 ordered = train(rh.Constrained(64, P, strict=True))
 free = train(torch.nn.Linear(64, 9))
@@ -48,8 +53,17 @@ free = train(torch.nn.Linear(64, 9))
 far = torch.linspace(0, 12, 2000)[:, None]
 with torch.no_grad():
     q_free, q_ordered = free(far), ordered(far)
-print("crossing quantiles of the free network:", int((q_free.diff() < 0).any(1).sum()), "of", len(far), "incomes")
-print("in order everywhere, in exact arithmetic:", bool(P.contains_exactly(q_ordered).all()))
+print(
+    "crossing quantiles of the free network:",
+    int((q_free.diff() < 0).any(1).sum()),
+    "of",
+    len(far),
+    "incomes",
+)
+print(
+    "in order everywhere, in exact arithmetic:",
+    bool(P.contains_exactly(q_ordered).all()),
+)
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")

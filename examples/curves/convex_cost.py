@@ -2,9 +2,10 @@
 A convex cost curve
 ===================
 
-The cost of output rises, and each further unit costs more than the last: a rising convex curve. From noisy
-observations a network learns the curve as a function of the fuel price, and whatever the price, the curve can be
-handed to an optimiser that relies on convexity.
+The cost of output rises, and each further unit costs more than the last: a rising
+convex curve. From noisy observations a network learns the curve as a function of the
+fuel price, and whatever the price, the curve can be handed to an optimiser that relies
+on convexity.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,9 @@ observed = cost(price) + 0.05 * torch.randn(300, 40)
 # %%
 P = rh.convex(40) & rh.monotone(40)
 print(P.describe())
-model = torch.nn.Sequential(torch.nn.Linear(1, 64), torch.nn.SiLU(), rh.Constrained(64, P))
+model = torch.nn.Sequential(
+    torch.nn.Linear(1, 64), torch.nn.SiLU(), rh.Constrained(64, P)
+)
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 600)
 for _ in range(600):
@@ -45,10 +48,11 @@ print(f"error {error:.4f} against noise 0.05")
 print("rising and convex for every price:", bool(P.contains(everywhere).all()))
 
 # %%
+# Learned (lines) and true (dots); a price of 2.5 is outside the data.
 fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
 for curve, p, color in zip(learned, new[:, 0], ("C0", "C1", "C2", "C3"), strict=True):
     ax.plot(output, curve, color=color, label=f"price {p:.1f}")
     ax.plot(output, cost(p[None, None])[0], ":", color=color)
-ax.set(xlabel="output", ylabel="cost", title="learned (lines) and true (dots); 2.5 is outside the data")
-ax.legend()
+ax.set(xlabel="output", ylabel="cost")
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=4, frameon=False)
 plt.show()

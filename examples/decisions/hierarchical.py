@@ -2,9 +2,10 @@
 Forecasts that add up
 =====================
 
-Sales of twelve products, their four groups and the total: forecasts are made for each series, and do not add up. The
-nearest coherent and non-negative forecast does, weighted by how far each forecast is to be trusted (its full error
-covariance): trace minimisation, with positivity.
+Sales of twelve products, their four groups and the total: forecasts are made for each
+series, and do not add up. The nearest coherent and non-negative forecast does, weighted
+by how far each forecast is to be trusted (its full error covariance): trace
+minimisation, with positivity.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,9 @@ import rayhull as rh
 
 rng = np.random.default_rng(0)
 groups = np.kron(np.eye(4, dtype=int), np.ones((1, 3), int))
-S = np.concatenate([np.ones((1, 12), int), groups, np.eye(12, dtype=int)])  # 17 series from 12 products
+S = np.concatenate(
+    [np.ones((1, 12), int), groups, np.eye(12, dtype=int)]
+)  # 17 series from 12 products
 P = rh.reconciled(S) & rh.nonnegative(17)
 print(P)
 
@@ -29,15 +32,23 @@ covariance = np.cov((forecast - truth)[:200].T)
 # %%
 plain = rh.project(P, forecast[200:])
 weighted = rh.project(P, forecast[200:], weights=np.linalg.inv(covariance))
-for name, values in (("as they are", forecast[200:]), ("nearest", plain), ("by covariance", weighted)):
+for name, values in (
+    ("as they are", forecast[200:]),
+    ("nearest", plain),
+    ("by covariance", weighted),
+):
     print(f"{name:14} error {np.sqrt(((values - truth[200:]) ** 2).mean()):.3f}")
 print("add up and are not negative:", bool(P.contains(weighted, atol=1e-9).all()))
 
 # %%
 fig, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
-for k, (values, name) in enumerate(((forecast[200:], "as they are"), (plain, "nearest"), (weighted, "by covariance"))):
+for k, (values, name) in enumerate(
+    ((forecast[200:], "as they are"), (plain, "nearest"), (weighted, "by covariance"))
+):
     error = np.sqrt(((values - truth[200:]) ** 2).mean(0))
     ax.plot(range(17), error, "o-", ms=4, label=name, color=f"C{k}")
-ax.set(xticks=[0, 2.5, 10.5], xticklabels=["total", "groups", "products"], ylabel="error")
-ax.legend()
+ax.set(
+    xticks=[0, 2.5, 10.5], xticklabels=["total", "groups", "products"], ylabel="error"
+)
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=2, frameon=False)
 plt.show()

@@ -2,9 +2,9 @@
 A VAE on a checkerboard
 =======================
 
-The paper's picture: a variational autoencoder whose every image, decoded from any latent point, has tiles that are
-dark and bright in turns, with pixels between -1 and 1. Five thousand digits, a few epochs; the longer runs are in the
-reproduction.
+The paper's picture: a variational autoencoder whose every image, decoded from any
+latent point, has tiles that are dark and bright in turns, with pixels between -1 and 1.
+Five thousand digits, a few epochs; the longer runs are in the reproduction.
 """
 
 from pathlib import Path
@@ -27,7 +27,11 @@ P = rh.checkerboard((28, 28), tiles=(4, 4)) & rh.box(-1, 1)
 # An ordinary VAE, but for its last layer.
 encoder = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 4))
 decoder = nn.Sequential(
-    nn.Linear(2, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), rh.Constrained(128, P, strict=True)
+    nn.Linear(2, 128),
+    nn.ReLU(),
+    nn.Linear(128, 128),
+    nn.ReLU(),
+    rh.Constrained(128, P, strict=True),
 )
 optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 2e-3)
 for _ in range(12):
@@ -35,7 +39,9 @@ for _ in range(12):
         mean, log_variance = encoder(batch).chunk(2, 1)
         z = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         fit = 4 * (decoder(z) - batch).square().sum((1, 2))
-        loss = (fit + 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)).mean()
+        loss = (
+            fit + 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
+        ).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -45,10 +51,18 @@ with torch.no_grad():
     far = decoder(10 * torch.randn(2000, 2))
     steps = torch.special.ndtri(torch.linspace(0.05, 0.95, 9))
     plane = decoder(torch.cartesian_prod(-steps, steps))
-print("on the checkerboard, in exact arithmetic, also far from the data:", bool(P.contains_exactly(far).all()))
+print(
+    "on the checkerboard, in exact arithmetic, also far from the data:",
+    bool(P.contains_exactly(far).all()),
+)
 
 # %%
 fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")
-ax.imshow(plane.reshape(9, 9, 28, 28).permute(0, 2, 1, 3).reshape(252, 252), cmap="gray", vmin=-1, vmax=1)
+ax.imshow(
+    plane.reshape(9, 9, 28, 28).permute(0, 2, 1, 3).reshape(252, 252),
+    cmap="gray",
+    vmin=-1,
+    vmax=1,
+)
 ax.set(title="the latent plane", xticks=[], yticks=[])
 plt.show()
