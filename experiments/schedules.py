@@ -10,8 +10,10 @@ import torch
 PATIENCE = 5  # epochs without progress that a plateau schedule bears
 PLATEAU = {  # factor, and epochs of rest after a cut in which nothing is counted
     "plateau": (0.1, 0),  # the paper's text on its two studies
-    "halving": (0.5, 5),  # the paper's text on all networks, and its published code
+    "halving": (0.5, 5),  # the paper's text on all networks
+    "halving-all": (0.5, 5),  # its published code: no run ends before its last epoch
 }
+SMALLEST = 1e-8  # of a cut, as torch has it: the rate of a run that goes on ends at about this size
 STOPPED = 1e-7  # a rate below this moves no weight that is of order 1 in float32
 WARM_UP = 0.02  # share of all steps in which the cosine schedule rises from 0
 
@@ -22,7 +24,7 @@ class Schedule:
     Args:
         optimizer: whose rate is set.
         kind: ``plateau`` (times 0.1 after 5 epochs without progress), ``halving`` (times 0.5, then 5 epochs of rest),
-            ``cosine`` (warm-up, then down to 0) or ``constant``.
+            ``halving-all`` (the same, all epochs trained), ``cosine`` (warm-up, then down to 0) or ``constant``.
         steps: how many optimizer steps the whole run takes.
     """
 
@@ -47,7 +49,7 @@ class Schedule:
     @property
     def has_stopped(self) -> bool:
         """Whether annealing has brought the rate so low that nothing changes any more."""
-        return self.kind in PLATEAU and self.rate() < STOPPED
+        return self.kind in ("plateau", "halving") and self.rate() < STOPPED
 
     def set_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -68,7 +70,8 @@ class Schedule:
         self.waited = self.waited + 1 if self.waited < 0 or not progress else 0
         if self.waited > PATIENCE:
             factor, rest = PLATEAU[self.kind]
-            self.set_rate(self.rate() * factor)
+            if self.kind != "halving-all" or self.rate() * (1 - factor) > SMALLEST:
+                self.set_rate(self.rate() * factor)
             self.waited = -rest
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from experiments.errors import SettingsError, choose
 
-SCHEDULES = ("plateau", "halving", "cosine", "constant")
+SCHEDULES = ("plateau", "halving", "halving-all", "cosine", "constant")
 
 
 def option(default: Any, text: str, paper: Any = None) -> Any:
@@ -33,7 +33,9 @@ class TrainingSettings:
     epochs: int = option(1, "passes over the training set")
     batch_size: int = option(256, "samples to a step, over all processes together")
     learning_rate: float = option(1e-4, "of Adam")
-    schedule: str = option("plateau", "plateau (times 0.1 after 5 idle epochs), halving (times 0.5), cosine, constant")
+    schedule: str = option(
+        "plateau", "plateau (times 0.1 after 5 idle epochs), halving (times 0.5), halving-all, cosine, constant"
+    )
     dataset: str = option("mnist", "mnist, fashion-mnist, or mnist-small (ships with the repository)")
     samples: int | None = option(None, "train on the first so many samples only")
     box_delay: int = option(0, "epochs before the box is added in training (method paper)")
@@ -69,7 +71,7 @@ class SmallSettings(TrainingSettings):
     epochs: int = option(30, "passes over the training set")
     batch_size: int = option(128, "samples to a step, over all processes together")
     learning_rate: float = option(3e-3, "of Adam")
-    schedule: str = option("cosine", "plateau (times 0.1 after 5 epochs without progress), halving, cosine, constant")
+    schedule: str = option("cosine", "plateau (times 0.1 after 5 idle epochs), halving, halving-all, cosine, constant")
     leak: float | None = option(None, "share of the gradient past the map (method constrained); none: the layer's own")
 
 

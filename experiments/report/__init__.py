@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,21 +12,35 @@ if TYPE_CHECKING:
     from experiments.report.groups import Group
     from experiments.report.pages import Section
 
+FEW = 6  # rows of a study's table in a brief report
+
 
 def make(out: Path, beside: Mapping[str, Sequence[Group]] | None = None) -> Path:
     """Read every run below ``out`` and write report.html, report.md and figures/ there; returns the HTML file.
 
-    ``beside``: results of the same studies to show after each, such as the published ones.
+    ``beside``: results of the same studies, such as the published ones; then the report is brief, with these, the
+    settings and further pictures folded.
     """
     from experiments.report.pages import write
 
     studies = collected(out)
-    shown = []
-    for study, section in sections_of(studies).items():
-        shown.append(section)
-        if beside and study in beside:
-            shown.append(_published(sections_of({study: beside[study]})[study]))
+    shown = list(sections_of(studies).values()) if beside is None else list(_brief(studies, beside))
     return write(Path(out), title(studies), shown)
+
+
+def _brief(studies: Mapping[str, Sequence[Group]], beside: Mapping[str, Sequence[Group]]) -> Iterator[Section]:
+    """What was found, then of each study a sentence, a few rows and a picture."""
+    from experiments.report.headlines import headlines
+    from experiments.report.pages import Section
+
+    yield Section("What was found", headlines(studies))
+    for study, whole in sections_of(studies).items():
+        sentence = f"{whole.text[0].partition('. ')[0].rstrip('.')}."
+        yield Section(whole.title, [sentence], whole.table[:FEW], whole.figures[:1])
+        rest = whole.table if len(whole.table) > FEW else []
+        yield Section("Settings, measures, further pictures", whole.text, rest, whole.figures[1:], folded=True)
+        if study in beside:
+            yield _published(sections_of({study: beside[study]})[study])
 
 
 def _published(section: Section) -> Section:
@@ -35,6 +49,7 @@ def _published(section: Section) -> Section:
         figure.name = f"published-{figure.name}"
     section.title = f"{section.title.partition(' (')[0]}: published runs of full length"
     section.text = ["Not run now: these are the repository's results/published, each row with its length in epochs."]
+    section.folded = True
     return section
 
 

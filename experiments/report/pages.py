@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; }
 figcaption, .settings { color: #555; font-size: 0.85rem; }
 figure { margin: 1.5rem 0; }
+summary { cursor: pointer; color: #0059b3; margin: 1rem 0; }
 """
 
 
@@ -43,12 +45,13 @@ class Figure:
 
 @dataclass
 class Section:
-    """A heading, what stands below it, and in which order: text, table, figures."""
+    """A heading, what stands below it, and in which order: text, table, figures; folded: opened by a click."""
 
     title: str
     text: list[str] = field(default_factory=list)
     table: Table = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
+    folded: bool = False
 
 
 def write(out: Path, title: str, sections: list[Section]) -> Path:
@@ -68,17 +71,22 @@ def write(out: Path, title: str, sections: list[Section]) -> Path:
 def as_html(title: str, sections: list[Section]) -> str:
     """One file with its pictures inside."""
     parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>"]
+    parts.append("<meta name='viewport' content='width=device-width, initial-scale=1'>")
     parts.append(f"<style>{STYLE}</style><h1>{html.escape(title)}</h1>")
-    for section in sections:
-        parts.append(f"<h2>{html.escape(section.title)}</h2>")
-        parts += [f"<p>{html.escape(text)}</p>" for text in section.text]
-        parts.append(_html_table(section.table))
-        for figure in section.figures:
-            data = base64.b64encode(figure.png).decode()
-            caption = html.escape(figure.caption)
-            image = f"<img alt='{caption}' src='data:image/png;base64,{data}'>"
-            parts.append(f"<figure>{image}<figcaption>{caption}</figcaption></figure>")
+    parts += [part for section in sections for part in _html_section(section)]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def _html_section(section: Section) -> Iterator[str]:
+    title = html.escape(section.title)
+    yield f"<details><summary>{title}</summary>" if section.folded else f"<h2>{title}</h2>"
+    yield from (f"<p>{html.escape(text)}</p>" for text in section.text)
+    yield _html_table(section.table)
+    for figure in section.figures:
+        data, caption = base64.b64encode(figure.png).decode(), html.escape(figure.caption)
+        image = f"<img alt='{caption}' src='data:image/png;base64,{data}'>"
+        yield f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+    yield "</details>" if section.folded else ""
 
 
 def _html_table(table: Table) -> str:
@@ -98,10 +106,12 @@ def as_markdown(title: str, sections: list[Section]) -> str:
     """The same, with pictures as files."""
     parts = [f"# {title}"]
     for section in sections:
-        parts += [f"## {section.title}", *section.text]
+        heading = f"<details><summary>{section.title}</summary>" if section.folded else f"## {section.title}"
+        parts += [heading, *section.text]
         if section.table:
             parts.append(markdown_table(section.table))
         parts += [f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*" for figure in section.figures]
+        parts += ["</details>"] if section.folded else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -46,7 +46,7 @@ def fitted(images: Tensor, labels: Tensor) -> Tensor:
 def run(settings: ClassifiersSettings, digits: Digits, run: Run, fabric: Any, quiet: bool = False) -> bool:
     """The learned projection, with classifiers in place of tiles."""
     weights = fitted(digits.train, digits.train_labels).cpu().numpy()
-    P = rh.halfspaces(weights, shape=tuple(digits.train.shape[1:])) & rh.box(-1, 1)
+    P = rh.Polyhedron(weights, shape=tuple(digits.train.shape[1:])) & rh.box(-1, 1)
     return projection.run(settings, digits, run, fabric, quiet, P)
 
 

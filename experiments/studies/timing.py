@@ -85,7 +85,7 @@ def groups(model: str, settings: TimingSettings, digits: Digits) -> list[tuple[l
     """The cases of one model that take turns, and how often: first the networks, then the solver loop alone."""
     P = paper_set()
     nets = {name: forward_pass(trained(model, name, settings, digits)) for name in NETWORKS}
-    ours = rh.ProjectedInEval(nets["unconstrained"], P).eval()
+    ours = nn.Sequential(nets["unconstrained"], rh.Projection(P)).eval()
     loop = nn.Sequential(nets["unconstrained"], OneByOne(P, "osqp")).eval()
     fast = [Case(name, name, network) for name, network in nets.items()] + [Case("ttp", "ttp, our projection", ours)]
     if settings.compiled:
