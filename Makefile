@@ -5,7 +5,7 @@ BIN := .venv/bin
 # its headers, which is why nothing is built in isolation.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help core sanitize coverage docs page demo test test-slow test-all mutants lint format bench fuzz reproduce clean
+.PHONY: help core sanitize coverage docs page demo test test-slow test-all test-jax mutants lint format bench fuzz reproduce release clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -87,6 +87,10 @@ test-slow: .venv/dev  ## Run the slow tests
 
 test-all: test test-slow  ## Run every test
 
+test-jax: .venv/dev  ## Install JAX (0.6 GB) and run the tests of layers in JAX
+	$(INSTALL) --no-build-isolation -e '.[jax]'
+	$(BIN)/python -m pytest -n 2 tests/test_export_jax.py tests/test_examples.py -k jax
+
 mutants: .venv/dev  ## Plant every deliberate fault of tests/mutants and see it caught
 	$(BIN)/python -m tests.mutants
 
@@ -105,6 +109,9 @@ bench: .venv/peers  ## Run every benchmark; tables, plots and JSON go to benchma
 fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
 	$(BIN)/python -m tests.fuzz_files --minutes 2  # coverage-guided, where atheris is installed
+
+release:  ## Build what is committed, and test it as users install it; docs/release.md has the results
+	$(PYTHON) release.py
 
 clean:  ## Remove the environment and every cache
 	rm -rf .venv src/rayhull/core/lib build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
