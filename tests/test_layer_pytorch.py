@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import pickle
@@ -13,6 +14,7 @@ from torch import nn
 
 import rayhull as rh
 from rayhull.nn.export import to_onnx
+from tests.zoo import ZOO
 
 P = rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
 SETS = {
@@ -144,6 +146,32 @@ def test_vmap_and_double_backward(option: str) -> None:
     (slope,) = torch.autograd.grad(layer(h).square().sum(), h, create_graph=True)
     slope.square().sum().backward()
     assert bool(h.grad.isfinite().all())  # type: ignore[union-attr]
+
+
+@pytest.mark.filterwarnings("ignore:.* steps leave")
+@pytest.mark.parametrize("method", ["auto", "steps", "shrink"])
+@pytest.mark.parametrize("name", ZOO)
+def test_the_derivative_forwards_is_the_one_backwards(name: str, method: str) -> None:
+    into = rh.MapInto(ZOO[name](), method=method, dtype=torch.float64)
+    torch.manual_seed(0)
+    c = torch.randn(4, into.coefficients, dtype=torch.float64, requires_grad=True)
+    for strict in (False, True):
+        with contextlib.suppress(rh.RayhullError):  # strict refuses inequalities that hold with equality everywhere
+            into.strict = strict
+        x = into(c)
+        along, weights = torch.randn_like(c), torch.randn_like(x)
+        tangent = torch.func.jvp(into, (c.detach(),), (along,))[1]
+        (slope,) = torch.autograd.grad(x, c, weights)
+        torch.testing.assert_close((tangent * weights).sum(), (slope * along).sum(), atol=1e-8, rtol=1e-8)
+
+
+def test_a_side_that_is_as_stated_has_its_derivative_forwards() -> None:
+    Q = rh.Polyhedron([[1, 2, 0], [2, 1, 1]], 1, lower=-2, upper=2)
+    into = rh.MapInto(Q, method="steps", dtype=torch.float64)
+    c, b = 3 * torch.ones(1, 3, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
+    tangent = torch.func.jvp(lambda b: into(c, b=b), (b,), (torch.ones_like(b),))[1]
+    torch.testing.assert_close(tangent, (into(c, b=b + 1e-6) - into(c, b=b - 1e-6)) / 2e-6, atol=1e-6, rtol=0)
+    assert bool(tangent.any())
 
 
 def test_autocast_runs_the_linear_in_bfloat16() -> None:

@@ -4,6 +4,16 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "maps/graphs.py",
+        "    return x.requires_grad or forward_ad._current_level >= 0",
+        "    return x.requires_grad",
+        (
+            "test_layer_pytorch.py::test_the_derivative_forwards_is_the_one_backwards",
+            "test_layer_pytorch.py::test_a_side_that_is_as_stated_has_its_derivative_forwards",
+        ),
+        "forward mode loses the derivative of layers with bounds",
+    ),
+    Mutant(
         "nn/per_sample.py",
         "hides_numbers(certified) or (self.rule is not None and is_away(certified.device))",
         "hides_numbers(certified)",

@@ -39,6 +39,11 @@ def in_transform() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def is_differentiated(x: Tensor) -> bool:
+    """Whether a derivative of x is asked for, backwards or forwards."""
+    return x.requires_grad or forward_ad._current_level >= 0
+
+
 def applied(function: Any, *args: Any) -> Any:
     """``function.apply``; an eager call is spared torch's look at the signature, which takes longer than the rest."""
     seen = torch.compiler.is_compiling() or in_transform()

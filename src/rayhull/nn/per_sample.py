@@ -21,7 +21,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable, which woul
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows, times
-from rayhull.maps.graphs import hides_numbers, is_away, may_look
+from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_look
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
 from rayhull.maps.steps import Plane
@@ -162,7 +162,7 @@ class PerSample(Constants):
         }
         for name in sides.given:
             given, own = getattr(sides, name), (stated | bounds).get(name)
-            if own is None or given.requires_grad or given.shape[-own.ndim :] != own.shape:
+            if own is None or is_differentiated(given) or given.shape[-own.ndim :] != own.shape:
                 continue
             own = own if isinstance(own, Tensor) else given.new_tensor(own.toarray())
             if bool((given == own.to(given.dtype)).all()):

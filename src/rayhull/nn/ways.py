@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from rayhull.maps.coefficients import NonNegative, Weights, without
-from rayhull.maps.graphs import is_away, is_plain
+from rayhull.maps.graphs import is_away, is_differentiated, is_plain
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import ROOT, SWEEP, Factor, Plane, SparseFactor, clamped, splitting, sums_of_neighbours
@@ -41,7 +41,7 @@ FAR = 2.0**36  # how far a point may be, in units of the base point, to have a n
 
 def value_of(y: Tensor, x: Tensor) -> Tensor:
     """y, with the gradient of x: for a y that is x but for rounding."""
-    return y.detach() + (x - x.detach()).to(y.dtype) if x.requires_grad else y
+    return y.detach() + (x - x.detach()).to(y.dtype) if is_differentiated(x) else y
 
 
 def closed(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

@@ -134,12 +134,11 @@ def _formula_of(block: Block, varied: str) -> OfBlock | None:
     form = block.form
     if form.matrix.count == 0:
         return lambda y, c, lower, upper: clamped(y, lower, upper)
-    rows = Kept(form.matrix.dense_array) if form.matrix.count == 1 or form.m == 0 else None
-    if form.matrix.count == 1 and rows is not None:
-        equality = form.m == 0
+    if form.matrix.count == 1:
+        rows, equality = Kept(form.matrix.dense_array), form.m == 0
         return lambda y, c, lower, upper: clipped_shift(y, rows.like(y)[0], c[:, 0], lower, upper, equality=equality)
-    if form.m == 0 and not form.bounded and "bounds" not in varied and rows is not None:
-        inverse = Kept(form.matrix.pseudo_inverse)
+    if form.m == 0 and not form.bounded and "bounds" not in varied:
+        rows, inverse = Kept(form.matrix.dense_array), Kept(form.matrix.pseudo_inverse)
         return lambda y, c, lower, upper: y - (y @ rows.like(y).mT - c) @ inverse.like(y).mT
     return _chain(block, varied)
 
