@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PARTS = ("conversion", "files", "gradients", "projection", "strict")
+PARTS = ("cones", "conversion", "files", "gradients", "projection", "strict")
 PAGE, FILE = (Path(__file__).parents[1] / "docs" / name for name in ("fuzz.md", "fuzz.json"))
 
 

@@ -108,6 +108,7 @@ def splitting(
     *,
     wide: Factor | None = None,
     sweep: Sequence[Factor] = (),
+    onto: Callable[..., Tensor] | None = None,
 ) -> Tensor:
     """y moved by ``steps`` steps towards the nearest point.
 
@@ -117,12 +118,13 @@ def splitting(
         low, high: limits (k,) of G x, or of each sample (\\*, k); infinite where there is none.
         wide: the constants in float64, for the compiled kernel; None: tensor operations.
         sweep: the constants of the other penalties of ``SWEEP``, if they are gone over.
+        onto: in place of the clamp of t between low and high, such as one onto cones, too.
 
     Shape: (\\*, n) → (\\*, n)
     """
     if wide is not None and is_plain(y) and operators.available():
         return _compiled(y, wide, low, high, steps)
-    return in_tensor_operations(y, factor, low, high, steps, sweep)
+    return in_tensor_operations(y, factor, low, high, steps, sweep, onto)
 
 
 def in_tensor_operations(
@@ -134,10 +136,7 @@ def in_tensor_operations(
     sweep: Sequence[Factor] = (),
     onto: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w.
-
-    ``onto`` in place of the clamp takes t onto cones, too.
-    """
+    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w."""
     if isinstance(factor, SparseFactor):
         return factor.moved(y, low, high, steps)
     factors, onto = (factor, *sweep), clamped if onto is None else onto
