@@ -61,7 +61,7 @@ def run(seconds: float, seed: int) -> Counter[Any]:
             with warnings.catch_warnings(action="ignore", category=UserWarning):
                 S = SETS[names.pop()]() if names else random_set(rng)
                 for dtype in DTYPES:
-                    found[str(dtype).removeprefix("torch.")] += judged(S, 2048, dtype, int(rng.integers(2**31)))
+                    found[str(dtype).removeprefix("torch.")] += judged(S, 8192, dtype, int(rng.integers(2**31)))
             found["sets"] += 1
         except RayhullError as error:
             found[f"refused ({type(error).__name__})"] += 1

@@ -2,9 +2,9 @@ r"""Points strictly inside rows and cones, and what follows from one: directions
 
 Newton steps, of many samples at once, on the barrier
 
-.. math:: -\tfrac12 \sum \log(s_0^2 - |s_1|^2) + \tfrac{ρ}{2} |y|^2 - r \cdot y, \qquad s = c + G y
+.. math:: -\tfrac12 \sum \log(s_0^2 - |s_1|^2) + \tfrac12 y^T D y - r \cdot y, \qquad s = c + G y
 
-of all rules. Seen from y by the boost, a rule adds the rows (w, e) to W, and the Hessian is WᵀW + ρ. The deepest point
+of all rules. Seen from y by the boost, a rule adds the rows (w, e) to W, and the Hessian is WᵀW + D. The deepest point
 has one more coordinate, the slack that every rule has at least.
 """
 
@@ -24,7 +24,7 @@ from rayhull.sets.polyhedron import Polyhedron
 
 DEEP = 1e-3  # slack with which the centres of balls will do
 TOUCHES = 1e-7  # the depth, in units of the rules, up to which a set has no interior that floats could use
-WEIGHTS = 10.0 ** np.arange(10)  # of the depth beside the barrier
+WEIGHTS = 10.0 ** np.arange(10)  # of the missing depth beside the barrier
 NEWTON, CLOSE = 60, 1e-10  # at most so many steps, and the decrement at which they end
 
 
@@ -53,27 +53,27 @@ class Along:
             return y[:, :q], slack
         y[:, q] = slack - 1
         lift = np.append(self.G, -1.0 * (np.arange(len(self.G)) < heads)[:, None], 1)  # s less t of each head
-        for weight in WEIGHTS:
-            pull = np.append(np.zeros(q), weight)
-            y = self.newton(y, 0.01 / (1 + np.abs(c).max()) ** 2, pull, lift, c, most=True)
+        for weight in WEIGHTS:  # of (1 - t)²
+            ridge = np.append(np.full(q, 0.01 / (1 + np.abs(c).max()) ** 2), weight)
+            y = self.newton(y, ridge, np.append(np.zeros(q), weight), lift, c)
             slack = self.depth(y[:, :q], c).min(1)
             if (slack > DEEP).all():
                 break
         return y[:, :q], slack
 
-    def newton(self, y: Array, ridge: float | Array, pull: Array, G: Array, c: Array, *, most: bool = False) -> Array:
-        """The minimisers of the barrier with a ridge and a pull, from points inside; ``most``: the last entry <= 1."""
-        rules, last, eye = self.rules, np.eye(y.shape[1])[-1] * most, np.eye(y.shape[1])
+    def newton(self, y: Array, ridge: Array, pull: Array, G: Array, c: Array) -> Array:
+        """The minimisers of the barrier with a ridge (q,) and a pull, from points inside (n, q)."""
+        rules, heads = self.rules, len(self.rules.numbers)
         for _ in range(NEWTON):
-            s, room = c + y @ G.T, 1 - y @ last
+            s = c + y @ G.T
             W = rules.boosted(s[:, None], G.T)  # (n, q, M)
-            slope = W[..., : len(rules.numbers)].sum(-1) - ridge * y + pull - last / room[:, None]
-            hessian = W @ W.swapaxes(1, 2) + ridge * eye + np.outer(last, last) / room[:, None, None] ** 2
+            slope = W[..., :heads].sum(-1) - ridge * y + pull
+            hessian = W @ W.swapaxes(1, 2) + np.diag(ridge)
             size = 1 / np.sqrt(np.einsum("nii->ni", hessian))  # a thin set's own units
-            hessian = hessian * size[:, None] * size[:, :, None] + 1e-15 * eye
+            hessian = hessian * size[:, None] * size[:, :, None] + 1e-15 * np.eye(len(ridge))
             step = size * np.linalg.solve(hessian, (size * slope)[..., None])[..., 0]
             used = rules.excess(rules.boosted(s, step @ G.T)).max(1)
-            after = y + step / np.maximum(2 * np.maximum(used, step @ last / room), 1.0)[:, None]
+            after = y + step / np.maximum(2 * used, 1.0)[:, None]
             inside = (rules.excess(c + after @ G.T) < 0).all(1)  # else it is as deep as floats resolve
             y = np.where(inside[:, None], after, y)
             if (((slope * step).sum(1) < CLOSE) | ~inside).all():
@@ -83,7 +83,7 @@ class Along:
     @one_blas_thread()
     def centred(self, y: Array, ridge: float, towards: Array) -> Array:
         """The minimiser of the barrier with a ridge, as a point."""
-        found = self.newton(y[None], ridge, ridge * towards, self.G, self.c[None])
+        found = self.newton(y[None], np.full(len(y), ridge), ridge * towards, self.G, self.c[None])
         return np.asarray(self.start + self.null @ found[0])
 
     def inside(self) -> tuple[Array, float, str]:
