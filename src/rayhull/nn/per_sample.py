@@ -238,11 +238,9 @@ class PerSample(Constants):
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
         flat, batch, _ = self._spread(x.detach(), sides)
-        if self.conic is not None:
-            return self._refused_conic(
-                self.conic.per_sample(flat, base, sides.spread(batch, torch.float64), x.dtype), x
-            )
         own = sides.spread(batch, torch.float64)  # as they came: what is proven is proven of those numbers
+        if self.conic is not None:
+            return self._refused_conic(self.conic.per_sample(flat, base, own, x.dtype), x, own)
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
@@ -327,8 +325,14 @@ class PerSample(Constants):
         high = self.upper if sides.upper is None else sides.upper
         return torch.minimum(torch.maximum(x, -_below(-low, x.dtype)), _below(high, x.dtype))
 
-    def _refused_conic(self, out: Tensor, x: Tensor) -> Tensor:
-        """Points that the strict finish found; NaN, where a base point is not inside, is refused."""
+    def _refused_conic(self, out: Tensor, x: Tensor, sides: Sides) -> Tensor:
+        """Points that the strict finish found; NaN, where a base point is not inside, is refused.
+
+        So are bounds of the sample that the set does not state, where rounding has left them.
+        """
+        low, high = (self._own(name, sides) for name in ("lower", "upper"))
+        beyond = (((out > high) | (out < low)) & (low < high)).any(-1, keepdim=True)
+        out = torch.where(beyond, torch.nan, out)
         lost = out.isnan().any(-1) & x.reshape(out.shape).isfinite().all(-1)
         if not hides_numbers(x) and bool(lost.any()):
             raise RayhullError(
