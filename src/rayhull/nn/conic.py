@@ -52,6 +52,7 @@ class RuleProduct(Constants, Stack):
         matrix = rules.matrix if matrix is None else matrix
         self.product = Product(sp.csr_array(matrix), factory, wide=wide)
         self.sizes = Product(sp.csr_array(abs(matrix)), factory, wide=wide) if sizes else None
+        self.even, self.in_order = rules.even, bool((np.diff(self.product.order) > 0).all())
         self.index("back", np.argsort(self.product.order))
         self.constant("offsets", rules.offsets, wide=wide)
         for name in ("numbers", "tails", "rule", "centred"):
@@ -59,8 +60,8 @@ class RuleProduct(Constants, Stack):
 
     def lifted(self, x: Tensor, *, size: bool = False) -> Tensor:
         product: Any = self.sizes if size else self.product
-        found: Tensor = product(x).index_select(-1, self.back)
-        return found
+        found: Tensor = product(x)
+        return found if self.in_order else found.index_select(-1, self.back)
 
 
 class ConicSteps(Steps):
@@ -131,7 +132,7 @@ class ConicSteps(Steps):
         head = torch.where(length <= head, head, (head + length).clamp_min(0.0) / 2)
         head = torch.where(self.is_ball, s[..., :C], head)
         share = torch.where(length > head, head / length.clamp_min(torch.finfo(t.dtype).tiny), 1.0)
-        return torch.cat([rows, head - s[..., :C], v[..., C:] * share[..., self.cones.rule[C:]] - s[..., C:]], -1)
+        return torch.cat([rows, head - s[..., :C], v[..., C:] * self.cones.spread(share) - s[..., C:]], -1)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         heads = right_hand_sides(self.S, sides, self.heads)
@@ -152,9 +153,12 @@ class ConicSteps(Steps):
         """1 / max(1, gauge) of each coordinate's group."""
         seen = self.view.lifted(y) if sides is NONE else self.rules.boosted(self._at_base(sides), self.rules.lifted(y))
         every = self.rules.excess(seen) * (1 + 8 * torch.finfo(y.dtype).eps)  # what rounding may add afterwards
-        worst = torch.cat([every, torch.zeros_like(every[..., :1])], -1)[..., self.members].amax(-1)
+        if self.groups == 1:
+            worst = every.amax(-1, keepdim=True)
+        else:
+            worst = torch.cat([every, torch.zeros_like(every[..., :1])], -1)[..., self.members].amax(-1)
         share = smooth_factor(worst) if self.smooth else factor(worst)
-        return share if self.groups == 1 else share[..., self.group_of]
+        return share if self.groups == 1 else share.index_select(-1, self.group_of)
 
     def slack(self, sides: Sides) -> Slack | None:
         low, high = self._bounds(self.base if sides.base is None else sides.base, sides)

@@ -302,7 +302,7 @@ def _level_of_caller() -> int:
 class Trial:
     """Points around a block and far out, and their nearest points; the draws are fixed."""
 
-    ways: tuple[Steps | ConicSteps, ...]
+    ways: tuple[Steps, ...]
     free: Tensor  # (k, n)
     nearest: Tensor  # of a large block, where nearest points would take long: where MOST steps end
     judge: str

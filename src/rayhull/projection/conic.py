@@ -208,11 +208,7 @@ class Onto:
         head, length = z[..., : self.heads], rules.lengths(z)
         self.inside, self.polar = head >= length, head <= -length
         length = length.clamp_min(1e-300)
-        self.w, self.share = z[..., self.heads :] / self._each(length), ((1 + head / length) / 2).clamp(0.0, 1.0)
-
-    def _each(self, values: Tensor) -> Tensor:
-        """A number of every rule for each entry of its tail."""
-        return values[..., self.rules.rule[self.heads :]]
+        self.w, self.share = z[..., self.heads :] / self.rules.spread(length), ((1 + head / length) / 2).clamp(0.0, 1.0)
 
     def times(self, v: Tensor, along: float = 1.0, opposite: float = 0.0, across: Tensor | float = 0.0) -> Tensor:
         """v with its three parts times these. Shape: (\\*, M) → (\\*, M)"""
@@ -222,4 +218,6 @@ class Onto:
         head, tail = v[..., : self.heads], v[..., self.heads :]
         length = self.rules._with_rows(self.rules.tail(joined([0 * head, self.w * tail])).sum(-1))
         first, second = a * (head + length) / 2, b * (head - length) / 2
-        return torch.cat([first + second, self.w * self._each(first - second - x * length) + self._each(x) * tail], -1)
+        return torch.cat(
+            [first + second, self.w * self.rules.spread(first - second - x * length) + self.rules.spread(x) * tail], -1
+        )

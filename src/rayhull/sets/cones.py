@@ -92,6 +92,7 @@ class Stack:
     numbers: Any  # (R,) which rules of the set: its cones, then ``S.rows``
     tails: Any  # (cones, k) the places of each cone's E x + f, M where it has fewer
     rule: Any  # (M,) of each place
+    even: bool  # whether all cones have as many
     centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
 
     def lifted(self, x: Any, *, size: bool = False) -> Any:
@@ -118,11 +119,22 @@ class Stack:
 
     def tail(self, v: Any) -> Any:
         """E x + f of each cone. Shape: (\\*, M) → (\\*, cones, k)"""
+        if self.even:
+            return v[..., len(self.numbers) :].reshape(*v.shape[:-1], *self.tails.shape)
         return joined([v, 0 * v[..., :1]])[..., self.tails]
+
+    def spread(self, values: Any) -> Any:
+        """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
+        if not self.even:
+            return values[..., self.rule[len(self.numbers) :]]
+        shape = (*values.shape[:-1], *self.tails.shape)
+        every = membership._namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
+        return every.reshape(*shape[:-2], -1)
 
     def _with_rows(self, v: Any) -> Any:
         """Numbers of the cones, and 0 for the rows."""
-        return joined([v, 0 * self.offsets[len(self.tails) : len(self.numbers)]])
+        rows = self.offsets[len(self.tails) : len(self.numbers)]
+        return joined([v, 0 * rows]) if len(rows) else v
 
     def lengths(self, s: Any) -> Any:
         """|E x + f| of every rule; its derivative at 0 is 0. Shape: (\\*, M) → (\\*, R)"""
@@ -140,11 +152,11 @@ class Stack:
         """
         R, length = len(self.numbers), self.lengths(s)
         size = ((s[..., :R] - length) * (s[..., :R] + length)) ** 0.5
-        size = size[..., self.rule]
+        size = joined([size, self.spread(size)])
         s, v = s / size, v / size
         head, along = s[..., :R], self._with_rows((self.tail(s) * self.tail(v)).sum(-1))
-        turn = (along / (1 + head) - v[..., :R])[..., self.rule[R:]]
-        return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * turn])
+        turn = along / (1 + head) - v[..., :R]
+        return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
 
 
 class Rules(Stack):
@@ -164,6 +176,7 @@ class Rules(Stack):
     def __init__(self, S: ConvexSet, rows: Array) -> None:
         cones, C, R = S.cones, len(S.cones), len(S.cones) + len(rows)
         sizes = np.array([len(cone.f) for cone in cones], int)
+        self.even = bool((sizes == sizes[0]).all())
         self.rule = np.concatenate([np.arange(R), np.repeat(np.arange(C), sizes)])
         self.tails = np.full((C, max(sizes, default=0)), len(self.rule))
         self.tails[np.arange(self.tails.shape[1]) < sizes[:, None]] = np.arange(R, len(self.rule))
