@@ -1,7 +1,8 @@
 """Quadratic rows and second-order cones beside RAYEN: its kind of timing grid, violations, and three problems to learn.
 
-python -m benchmarks.cones [--only grid optimisation portfolio "P-Q limits"] [--rounds N]; writes results/cones.json and results/cones.md. With
---rounds 0 nothing is timed, which a busy machine may do: losses and violations do not depend on it.
+python -m benchmarks.cones [--only grid optimisation portfolio "P-Q limits"] [--rounds N] writes results/cones.json and
+results/cones.md. With --rounds 0 nothing is timed, which a busy machine may do: losses and violations do not depend on
+it.
 """
 
 from __future__ import annotations
@@ -230,8 +231,10 @@ def fresh(problem: Problem, seed: int = 99) -> Tensor:
 
 
 def tuned(problem: Problem, head: nn.Module) -> tuple[float, list[nn.Module], int]:
-    """The rate with the least loss on validation features for the first seed, the networks of all seeds that could be
-    trained, and how many runs could not: RAYEN's root has no derivative at 0, and it then asserts that nothing is NaN."""
+    """The rate with the least validation loss for the first seed, the networks of all seeds, and how many runs failed.
+
+    RAYEN's root has no derivative at 0, and it asserts afterwards that nothing is NaN.
+    """
     tried, failed = {}, 0
     for rate in RATES:
         try:
