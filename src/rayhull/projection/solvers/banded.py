@@ -11,9 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.core import operators
 from rayhull.projection.problem import Problem, Solution, Solver
-from rayhull.projection.solvers.any_rows import EXACT_STEPS, NO_GUESS, Guess, generic, in_core, refined
+from rayhull.projection.solvers.any_rows import NO_GUESS, Guess, effort, generic, in_core, refined
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -46,9 +45,8 @@ class Banded(Solver):
         return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
 
     def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
-        exact = EXACT_STEPS * (self.form.m + self.form.d) + 100 if self.form.m <= LONG else 0
-        effort = operators.Effort(0, 0.0, 0, exact, False)
-        return in_core(problem, self.rows, start, effort)
+        own = effort(self.form.m + self.form.d)
+        return in_core(problem, self.rows, start, own if self.form.m <= LONG else own._replace(exact_steps=0))
 
 
 def is_curve(rows: sp.csr_array) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
-from rayhull.projection.solvers.any_rows import EXACT_STEPS, NO_GUESS, DualNewton, generic, in_core, refined
+from rayhull.projection.solvers.any_rows import NO_GUESS, DualNewton, effort, generic, in_core, refined
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -113,8 +113,8 @@ class ClippedShift(Solver):
         at, x = problem.places, problem.x
         if at is None or x is None or not self.form.compiled:
             return False
-        bounds, equality = (problem.lower, problem.upper), problem.m == 0
-        operators.clipped_shift_backward(g, x, at.index, at.scale, multipliers, self.row, *bounds, equality, out)
+        in_place, bounds = operators.InPlace(x, at.index, at.scale, out), (problem.lower, problem.upper)
+        operators.clipped_shift_backward(g, in_place, self.row, multipliers, bounds, problem.m == 0)
         return True
 
 
@@ -219,8 +219,8 @@ class Chain(Solver):
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
         assert problem.places is not None
         assert problem.x is not None
-        at = self._along_path(problem.places)
-        operators.pool_adjacent_backward(g, problem.x, *at, multipliers, *self.path, problem.lower, problem.upper, out)
+        at = operators.InPlace(problem.x, *self._along_path(problem.places), out)
+        operators.pool_adjacent_backward(g, at, self.path, multipliers, (problem.lower, problem.upper))
         return True
 
     def _along_path(self, places: Places) -> tuple[Tensor, Tensor | None]:
@@ -293,8 +293,7 @@ class Forest(Solver):
         stored = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), np.zeros((0, 0))
         lengths = np.asarray(abs(rows).sum(1)).ravel()
         self.rows = operators.Rows(*map(torch.from_numpy, (*stored, lengths, root, _from_below(form))))
-        most = EXACT_STEPS * (form.m + form.d) + 100
-        self.effort = operators.Effort(0, 0.0, 0, most, False, clamped)
+        self.effort = effort(form.m + form.d, clamped=clamped)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:

@@ -56,7 +56,7 @@ int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, std
     guess_by_gradients(s, effort.step > 0.0 ? effort.step : safe_step(s.rows), effort.gradient_steps, work);
     steps = effort.gradient_steps;
   }
-  const int64_t used = block_pivoting(s, effort.pivots, effort.lazy, work);
+  const int64_t used = block_pivoting(s, effort.pivots, work);
   steps += std::abs(used);
   return used > 0 ? SOLVED : dual_active_set(s, effort.exact_steps, work, steps);
 }

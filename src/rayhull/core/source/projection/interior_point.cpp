@@ -56,9 +56,8 @@ class System {
  public:
   explicit System(const Intervals& given)
       : dx(given.rows.d), dt(given.rows.count), dw(given.rows.count), freedom(given.rows.d), stiffness(given.rows.count),
-        rho(given.rows.d), h(given.rows.count), given_(given), G_(given.rows), columns_(G_),
-        L_(given.pattern.begin[given.pattern.n]), inverse_(given.pattern.n), shift_(G_.d),
-        factor_(given.pattern, L_.data(), inverse_.data()) {
+        rho(given.rows.d), h(given.rows.count), given_(given), G_(given.rows), columns_(G_), shift_(G_.d),
+        factor_(given.pattern) {
     std::vector<int64_t> at(columns_.begin);
     for (int64_t e = 0; e < G_.begin[G_.count]; e++) next_.push_back(at[G_.columns[e]]++);
   }
@@ -123,8 +122,8 @@ class System {
   const Rows& G_;
   Columns columns_;
   std::vector<int64_t> next_;  // (entries) of a row: its place in its column
-  std::vector<Eight> L_, inverse_, shift_;
-  SparseCholesky<Eight> factor_;
+  std::vector<Eight> shift_;
+  SparseCholesky factor_;
 };
 
 // One of the two sides of each interval, rows first, then coordinates: sign (bound - t) >= 0.

@@ -91,4 +91,9 @@ struct Report {
   int64_t *steps, *status;
 };
 
+// How many blocks are not solved, and how many have a residual of more than rounding.
+struct Tally {
+  int64_t open = 0, blurred = 0;
+};
+
 }  // namespace rayhull
