@@ -162,6 +162,12 @@ void parallel(int64_t n, int64_t grain, const F& run) {
   STD_TORCH_CHECK(!failed, "rayhull: out of memory");
 }
 
+// The same in whole groups of eight samples, each so much work.
+template <class F>
+void in_eights(int64_t n, int64_t work, const F& run) {
+  parallel((n + 7) / 8, 1 + (1 << 14) / work, [&](int64_t a, int64_t b) { run(8 * a, std::min(n, 8 * b)); });
+}
+
 // What a kernel says of all blocks: multipliers (blocks, rows), residual, steps, status (blocks), and how many are open.
 using Found = std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t>;
 

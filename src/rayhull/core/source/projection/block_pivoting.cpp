@@ -8,7 +8,6 @@ namespace rayhull {
 namespace {
 
 constexpr int64_t PATIENCE = 3;   // steps without fewer wrong guesses before it gives up
-constexpr double SLACK = 8 * ULP; // a row counts as violated beyond this, relative to its terms
 
 // 1 where v is past the upper bound, -1 past the lower, else 0; a fixed value exactly on its bound stays.
 int8_t side(const Sample& s, double v, int64_t j) {

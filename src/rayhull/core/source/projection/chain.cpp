@@ -207,10 +207,9 @@ Tally pool_adjacent_violators(const ChainProblem& problem, double* multipliers, 
   for (int64_t s = start * count; s < stop * count; s++) {
     const Sample sample = path.read(s);
     const bool feasible = make_pools(sample, pools);
-    report.residual[s] = write_pools(sample, pools), report.steps[s] = 1;
+    const double residual = write_pools(sample, pools);
     path.write(s, multipliers + s * (d - 1));
-    report.status[s] = !feasible ? EMPTY : (report.residual[s] <= TOLERANCE ? SOLVED : UNSOLVED);
-    tally.open += report.status[s] != SOLVED;
+    tally.note(report, s, {!feasible ? EMPTY : (residual <= TOLERANCE ? SOLVED : UNSOLVED), residual, 1});
   }
   return tally;
 }

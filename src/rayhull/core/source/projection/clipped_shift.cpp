@@ -235,9 +235,8 @@ Tally clipped_shift(const ShiftProblem& p, double* shifts, const Report& report,
     p.places.read(s, block.point());
     const Root root = block.solve(*p.c.of(s), p.equality);
     p.places.write(s, block.answer());
-    shifts[s] = root.t, report.residual[s] = root.residual, report.steps[s] = root.steps;
-    report.status[s] = block.status(root);
-    tally.open += report.status[s] != SOLVED;
+    shifts[s] = root.t;
+    tally.note(report, s, {block.status(root), root.residual, root.steps});
   }
   return tally;
 }

@@ -16,7 +16,7 @@ constexpr int64_t MOST = 120;       // steps of the interior point, over all att
 constexpr int64_t ROUNDS = 6, REFINED = 8;  // of pivoting after each attempt; of refinement in each
 constexpr double GOALS[] = {1e-7, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, in squared distances
 constexpr double BACK = 0.995, LAST = 0.9999;  // of the way to the boundary, at first and at last
-constexpr double SLACK = 16 * ULP;
+constexpr double OFF = 16 * ULP;  // a row or a force counts as wrong beyond this, relative to its terms
 
 Eight root(Eight x) {
   for (int64_t lane = 0; lane < EIGHT; lane++) x.set(lane, std::sqrt(x.get(lane)));
@@ -386,13 +386,13 @@ class Group {
   Which correct() {
     Eight size = ZERO;
     for (int64_t j = 0; j < d_; j++) size = larger(size, magnitude(x_[j]));
-    const Eight rounding = SLACK * (reach_ + size);
+    const Eight rounding = OFF * (reach_ + size);
     Which wrong = NONE;
     for (int64_t k = 0; k < size_; k++) {
       const Eight t = k < M_ ? G_.dot(k, x_.data()) : x_[k - M_];
       const Eight up_force = k < M_ ? total_[k] : v_[k - M_] - walls_[0].bound[k];
       const Eight down_force = k < M_ ? -total_[k] : walls_[1].bound[k] - v_[k - M_];
-      const Eight slack = SLACK * (size + magnitude(t));
+      const Eight slack = OFF * (size + magnitude(t));
       const Which off = (up_[k] & (-rounding > up_force)) | (down_[k] & (-rounding > down_force));
       const Which idle = !(up_[k] | down_[k]);
       const Which up = walls_[0].there[k] & idle & (t > walls_[0].bound[k] + slack);
@@ -405,13 +405,6 @@ class Group {
   }
 
   // ---- the answer ----
-
-  struct Answer {
-    int64_t status;
-    double residual;
-    int64_t steps;
-    bool blurred;
-  };
 
   Answer finish(int64_t sample, int64_t lane, double* multipliers) {
     const double *c = p_.c.of(sample), *lower = p_.lower.of(sample), *upper = p_.upper.of(sample);
@@ -438,7 +431,7 @@ class Group {
     p_.places.write(sample, point_.data());
     const bool crossed = is_crossed(lower, upper, d_), missed = missing_.get(lane) > 1e-6 * distance_.get(lane);
     const int64_t status = crossed ? EMPTY : (residual <= TOLERANCE ? SOLVED : (missed ? EMPTY : UNSOLVED));
-    return {status, residual, std::max<int64_t>(steps_, 1), !crossed && !(residual <= (far > FAR * size ? SHARPER : SHARP))};
+    return {status, residual, std::max<int64_t>(steps_, 1), !crossed && is_blurred(size, far, residual)};
   }
 
   double certify(const double* x, const double* c, const double* multipliers, const double* lower, const double* upper) {
@@ -468,10 +461,8 @@ Tally solve_interior_point(const Problem& problem, const Intervals& intervals, c
   Tally tally;
   const int64_t last = stop * problem.places.count;
   for (int64_t s = start * problem.places.count; s < last; s += EIGHT)
-    group.run(s, std::min(EIGHT, last - s), guess, multipliers, [&](int64_t n, const auto& found) {
-      report.status[n] = found.status, report.residual[n] = found.residual, report.steps[n] = found.steps;
-      tally.open += found.status != SOLVED, tally.blurred += found.blurred;
-    });
+    group.run(s, std::min(EIGHT, last - s), guess, multipliers,
+              [&](int64_t n, const Answer& found) { tally.note(report, n, found); });
   return tally;
 }
 
