@@ -173,10 +173,7 @@ def interior_point(
     at: InPlace, rows: Rows, m: int, sides: Sides, guess: Tensor | None, intervals: Intervals
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
     """As :func:`active_set`, for sparse rows; ``guess`` are multipliers (N, M) to start from."""
-    found: tuple[Tensor, Tensor, Tensor, Tensor, int, int] = _bound("interior_point")(
-        *at, *rows[:3], m, *sides, guess, *intervals
-    )
-    return found
+    return _bound("interior_point")(*at, *rows[:3], m, *sides, guess, *intervals)
 
 
 def sparse_pattern(begin: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,8 +183,7 @@ def sparse_pattern(begin: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def interval_system(intervals: Intervals, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
     """As :func:`active_system`, for sparse rows."""
-    found: Tensor = _bound("interval_system")(*intervals, q, active, state)
-    return found
+    return _bound("interval_system")(*intervals, q, active, state)
 
 
 def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tensor:

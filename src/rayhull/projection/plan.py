@@ -111,7 +111,7 @@ class Block:
         self.form, self.solver, self.count = form, solver, len(index)
         self.index, self.inequalities, self.equalities = index, inequalities, equalities
         plain = form.root is None and (sign > 0).all()
-        self.scale = None if plain else sign[:, None] * (np.ones(index.shape[1]) if form.root is None else form.root)
+        self.scale = None if plain else sign[:, None] * form.roots
         self._constants: dict[torch.device, Constants] = {}
 
     @cached_property

@@ -157,28 +157,21 @@ def _with_derivative(dense: DenseProblem, problem: Problem, solution: Solution) 
     return solution.z + torch.where(constant[:, None], 0.0, face - face.detach())
 
 
-def info(P: Polyhedron, x: Tensor, done: Projected, weights: Array | None) -> Info:
+def info(x: Tensor, done: Projected, weights: Array | None) -> Info:
     """As for constant rows; bounds that were rows are bounds again. Shape of x: (n, D)."""
-    n, m, problem, solution = len(x), len(P.inequalities), done.problems[0], done.solutions[0]
-    dense = done.dense
+    problem, solution, dense = done.problems[0], done.solutions[0], done.dense
     assert dense is not None
-    multipliers = solution.multipliers / dense.norms
+    m, multipliers = dense.m, solution.multipliers / dense.norms
     if dense.bounds is None:
         v = problem.shifted(solution.multipliers)
         bounds = Coordinates(weights, x).to_standard(v - problem.clip(v))
     else:
         high, low = dense.bounds
-        split = m + int(high.sum())
-        bounds = multipliers.new_zeros((n, P.dim))
+        split = dense.m - int(low.sum())
+        m = split - int(high.sum())
+        bounds = multipliers.new_zeros(x.shape)
         bounds[:, high] += multipliers[:, m:split]
         bounds[:, low] -= multipliers[:, split : dense.m]
-    return Info(
-        residual=solution.residual,
-        steps=solution.steps,
-        solvers=(_solvers(x)[0].name,),
-        fallback=mask(done.fallback, n, x),
-        infeasible=mask(done.infeasible, n, x),
-        multipliers=multipliers[:, :m],
-        multipliers_eq=multipliers[:, dense.m :],
-        bound_multipliers=bounds,
-    )
+    samples = mask(done.fallback, len(x), x), mask(done.infeasible, len(x), x)
+    rows, rows_eq = multipliers[:, :m], multipliers[:, dense.m :]
+    return Info(solution.residual, solution.steps, (_solvers(x)[0].name,), *samples, rows, rows_eq, bounds)

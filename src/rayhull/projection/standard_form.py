@@ -98,11 +98,8 @@ class Matrix:
     @cached_property
     def sparsely(self) -> operators.Rows:
         """The rows by their entries, as the kernels for sparse ones want them."""
-        stored = (
-            self.rows.data.astype(np.float64),
-            self.rows.indices.astype(np.int32),
-            self.rows.indptr.astype(np.int64),
-        )
+        rows = self.rows
+        stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
         lengths = np.asarray(abs(self.rows).sum(1)).ravel()
         return operators.Rows(*(torch.from_numpy(v) for v in (*stored, np.zeros((0, 0)), lengths)))
 
@@ -173,15 +170,8 @@ class Matrix:
     def step(self, like: Tensor) -> Tensor:
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {
-            "rows": self.rows,
-            "count": self.count,
-            "m": self.m,
-            "sparse": self.sparse,
-            "_tensors": {},
-            "_dense": {},
-        }
+    def __reduce__(self) -> tuple[type[Matrix], tuple[sp.csr_array, int]]:
+        return Matrix, (self.rows, self.m)  # without what is derived from them
 
 
 class SampleMatrix:
@@ -287,6 +277,11 @@ class StandardForm:
     def d(self) -> int:
         return len(self.lower)
 
+    @property
+    def roots(self) -> Array:
+        """√w, ones for the plain metric. Shape: (d,)"""
+        return np.ones(self.d) if self.root is None else self.root
+
     @cached_property
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
@@ -309,9 +304,8 @@ class StandardForm:
         rows = self.matrix.rows
         if self.m != self.matrix.count or not self.m or (np.diff(rows.indptr) != 2).any():
             return None
-        root = np.ones(self.d) if self.root is None else self.root
         ends = rows.indices.reshape(-1, 2)
-        values = rows.data.reshape(-1, 2) * root[ends]  # in plain coordinates, up to the row's scale
+        values = rows.data.reshape(-1, 2) * self.roots[ends]  # in plain coordinates, up to the row's scale
         if not np.allclose(values[:, 0], -values[:, 1], rtol=1e-14, atol=0):
             return None
         first = values[:, 0] > 0

@@ -41,7 +41,19 @@ NO_GUESS: Guess = (None, None)
 # -- active sets -----------------------------------------------------------------------------------------------------
 
 
-class ActiveSet(Solver):
+class Compiled(Solver):
+    """A kernel that counts the residuals that are more than rounding: such samples are solved again from close by."""
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        solution, blurred = self.by_kernel(problem, guess)
+        return refined(problem, solution, lambda other: self.by_kernel(other)[0]) if blurred else solution
+
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        """The solution, and how many residuals are more than rounding."""
+        raise NotImplementedError
+
+
+class ActiveSet(Compiled):
     """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
 
     name = "active set"
@@ -51,33 +63,23 @@ class ActiveSet(Solver):
         super().__init__(form)
         rows = form.matrix
         self.gradient_steps = 40 if rows.count >= MANY and rows.is_dense else 20
-        if (
-            rows.count < SOME or rows.intervals is not None
-        ):  # a step of the active set is cheap, and gradients tell little
-            self.gradient_steps = 0
+        if rows.count < SOME or rows.intervals is not None:
+            self.gradient_steps = 0  # a step of the active set is cheap, and gradients tell little
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        start: Guess = NO_GUESS
-        if guess is not None:
-            start = problem.active(guess), problem.at_bound(guess)
-        elif self.gradient_steps and problem.size * self.form.matrix.count * self.form.d >= TOGETHER:
-            start = first_guess(problem, self.gradient_steps)
-        solution, blurred = self._solve(problem, start)
-        return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
-
-    def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
-        matrix, gradient_steps = self.form.matrix, 0 if start is not NO_GUESS else min(self.gradient_steps, ALONE)
-        step = 1 / matrix.largest_eigenvalue if gradient_steps else 0.0
-        return in_core(
-            problem, matrix.compiled, start, effort(matrix.count + self.form.d, gradient_steps, step, PIVOTS)
-        )
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        matrix, start, steps = self.form.matrix, started(problem, guess), self.gradient_steps
+        if guess is None and steps and problem.size * matrix.count * self.form.d >= TOGETHER:
+            start = first_guess(problem, steps)
+        steps = 0 if start is not NO_GUESS else min(steps, ALONE)
+        step = 1 / matrix.largest_eigenvalue if steps else 0.0
+        return in_core(problem, matrix.compiled, start, effort(matrix.count + self.form.d, steps, step, PIVOTS))
 
 
-class InteriorPoint(Solver):
+class InteriorPoint(Compiled):
     """Sparse rows and bounds, eight samples side by side: an interior point, then Newton steps on what is active."""
 
     name = "interior point"
@@ -87,11 +89,7 @@ class InteriorPoint(Solver):
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.matrix.intervals is not None
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        solution, blurred = self._solve(problem, guess)
-        return refined(problem, solution, lambda other: self._solve(other)[0]) if blurred else solution
-
-    def _solve(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         matrix = self.form.matrix
         assert matrix.intervals is not None
         at, z = in_place(problem)
@@ -99,31 +97,30 @@ class InteriorPoint(Solver):
         return Solution(z, *found[:5]), found[5]
 
 
-class SampleActiveSet(Solver):
+class SampleActiveSet(Compiled):
     """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
 
     name = "active set"
     may_be_long = True
 
-    def __init__(self, form: StandardForm | None = None) -> None:
-        """Nothing of the form is needed: all that counts is in the problem."""
-
     @classmethod
     def fits(cls, form: StandardForm | None) -> bool:
         return operators.available()
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        return refined(problem, self._solve(problem), self._solve)
-
-    def _solve(self, problem: Problem) -> Solution:
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         rows = problem.matrix.dense(problem.y)
         own = effort(rows.shape[1] + rows.shape[2], ALONE, pivots=PIVOTS)
-        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, own)[0]
+        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, own)
 
 
 def effort(size: int, gradient_steps: int = 0, step: float = 0.0, pivots: int = 0, **other: bool) -> operators.Effort:
     """How long the compiled methods try, for so many rows and coordinates together."""
     return operators.Effort(gradient_steps, step, pivots, EXACT_STEPS * size + 100, **other)
+
+
+def started(problem: Problem, guess: Tensor | None) -> Guess:
+    """What multipliers say is active."""
+    return NO_GUESS if guess is None else (problem.active(guess), problem.at_bound(guess))
 
 
 def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
@@ -155,9 +152,6 @@ class DualNewton(Solver):
 
     name = "dual Newton"
     may_be_long = True
-
-    def __init__(self, form: StandardForm | None = None) -> None:
-        """Nothing of the form is needed: all that counts is in the problem."""
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
