@@ -74,11 +74,7 @@ class Projector:
             solution = block.solver.solve(problem)
             if not solution.solved:
                 return None
-            if solution.z is not None:
-                block.on(x.device).places.write(solution.z, done.z)
-                solution.z = None
-            done.problems.append(problem)
-            done.solutions.append(solution)
+            done.keep(problem, solution)
         if not (x.requires_grad and torch.is_grad_enabled()):
             return done.z
         return applied(Differentiable, done, leak, x)

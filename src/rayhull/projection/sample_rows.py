@@ -19,13 +19,11 @@ from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
 from rayhull.projection.solvers.any_rows import DualNewton, SampleActiveSet
 from rayhull.projection.solvers.one_by_one import LeastDistance
-from rayhull.projection.standard_form import SampleMatrix
+from rayhull.projection.standard_form import SampleMatrix, regularised_solve
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-
-TRACE = 1e-13  # on the diagonal, so that rows which depend on each other leave the factor regular
 
 
 class Coordinates:
@@ -82,12 +80,9 @@ class DenseProblem:
     def on_face(self, active: Tensor, at_bound: Tensor) -> Tensor:
         """The nearest point with these rows and bounds met with equality. Shape: (n, d)."""
         start = torch.where(at_bound > 0, self.upper, torch.where(at_bound < 0, self.lower, self.y))
-        rows, free = active.to(self.y.dtype), (at_bound == 0).to(self.y.dtype)
-        G = self.G * rows[..., None]
-        H = (G * free[:, None, :]) @ G.mT + torch.diag_embed(1 - rows + TRACE)
-        q = rows * ((self.G @ start[..., None])[..., 0] - self.c)
-        w = torch.cholesky_solve(q[..., None], torch.linalg.cholesky(H))
-        return start - free * (G.mT @ w)[..., 0]
+        rows, free = SampleMatrix(self.G), at_bound == 0
+        w = regularised_solve(self.G, rows.times(start) - self.c, active, free)
+        return start - torch.where(free, rows.transposed_times(w), 0.0)
 
 
 def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> DenseProblem:
@@ -135,8 +130,7 @@ def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infea
         if not solution.solved:
             answered(done, problem, solution, solver, tuple(fallbacks), 1, infeasible)
     z = _with_derivative(dense, problem, solution)
-    done.problems.append(problem)
-    done.solutions.append(solution)
+    done.keep(problem, solution)
     return coordinates.to_plain(z).to(x.dtype), done
 
 

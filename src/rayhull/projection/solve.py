@@ -48,6 +48,14 @@ class Projected:
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
     dense: DenseProblem | None = None  # where the rows were those of the sample
 
+    def keep(self, problem: Problem, solution: Solution) -> None:
+        """Note the solution of a kind of block, and bring its points to their places."""
+        if solution.z is not None and problem.places is not None:
+            problem.places.write(solution.z, self.z)
+            solution.z = None  # not needed any more
+        self.problems.append(problem)
+        self.solutions.append(solution)
+
 
 def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
     """Nearest points of (n, D); ``guess``: multipliers of each block to start from."""
@@ -58,12 +66,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
         solution = _patiently(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
             answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
-        if solution.z is not None:
-            assert problem.places is not None
-            problem.places.write(solution.z, done.z)
-            solution.z = None  # not needed any more
-        done.problems.append(problem)
-        done.solutions.append(solution)
+        done.keep(problem, solution)
     if points is not x:
         done.z = done.z.to(x.dtype)
     return done

@@ -74,7 +74,7 @@ class Matrix:
         self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
         self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
-        self._dense: dict[torch.device, Tensor] = {}
+        self._arrays: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
 
     @cached_property
     def dense_array(self) -> Array:
@@ -136,11 +136,17 @@ class Matrix:
         return self._tensors[key]
 
     def dense(self, like: Tensor) -> Tensor:
-        if not self.sparse:
-            return self.tensors(like)[0]
-        if like.device not in self._dense:
-            self._dense[like.device] = torch.as_tensor(self.dense_array, device=like.device)
-        return self._dense[like.device]
+        return self._on("dense_array", like) if self.sparse else self.tensors(like)[0]
+
+    def inverse(self, like: Tensor) -> Tensor:
+        """G⁺ (d, M)."""
+        return self._on("pseudo_inverse", like)
+
+    def _on(self, name: str, like: Tensor) -> Tensor:
+        key = name, like.device, like.dtype
+        if key not in self._arrays:
+            self._arrays[key] = torch.as_tensor(getattr(self, name), dtype=like.dtype, device=like.device)
+        return self._arrays[key]
 
     def times(self, v: Tensor) -> Tensor:
         matrix, transposed = self.tensors(v)

@@ -141,7 +141,7 @@ def in_place(problem: Problem) -> tuple[operators.InPlace, Tensor | None]:
 
 def generic(form: StandardForm) -> Solver:
     """The solver for any rows that serves the form's device."""
-    return next(kind for kind in (InteriorPoint, ActiveSet, DualNewton) if kind.fits(form))(form)
+    return next(kind for kind in GENERIC if kind.fits(form))(form)
 
 
 # -- the dual method -------------------------------------------------------------------------------------------------
@@ -262,6 +262,11 @@ def _dual_value(problem: Problem, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     z = problem.clip(problem.shifted(lam))
     excess = problem.matrix.times(z) - problem.c
     return 0.5 * ((z - problem.y) ** 2).sum(1) + (lam * excess).sum(1), z, excess
+
+
+# An interior point where rows are so sparse that a factor takes less than a fifth of a dense one's products
+# (Matrix.intervals), an active set where they are not, the dual method where nothing is compiled and on other devices.
+GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
 
 
 # -- points far from the set -----------------------------------------------------------------------------------------

@@ -53,7 +53,6 @@ class Affine(Solver):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         self.with_bounds = generic(form)  # where a call brings bounds that the set has not
-        self._inverse: dict[torch.device, Tensor] = {}
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -63,18 +62,13 @@ class Affine(Solver):
         z = problem.y
         if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
             return self.with_bounds.solve(problem, guess)
-        inverse = self._on(z.device)
+        inverse = self.form.matrix.inverse(z)
         for _ in range(3):  # refinement: rows met to rounding
             z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
         solution = certified(problem, z, (problem.y - z) @ inverse)
         if problem.may_be_empty:  # the rows of the set agree; those of a sample need not
             solution.status[(solution.status == UNSOLVED) & (solution.residual > 1e-7)] = EMPTY
         return solution
-
-    def _on(self, device: torch.device) -> Tensor:
-        if device not in self._inverse:
-            self._inverse[device] = torch.as_tensor(self.form.matrix.pseudo_inverse, device=device)  # (d, M)
-        return self._inverse[device]
 
 
 class ClippedShift(Solver):
