@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from rayhull.core import operators
@@ -72,6 +73,16 @@ def _elimination(V: sp.csr_array) -> Elimination:
         return Elimination(np.arange(n), torch.zeros(n + 1).long(), torch.zeros(0).int(), np.inf)
     pattern = V.astype(bool).astype(np.float64)
     matrix = sp.csc_array(pattern.T @ pattern)
-    factor = operators.SparseFactor.of(matrix + sp.diags_array(matrix.sum(0) + 1.0))
-    work = float(factor.begin.diff().double().square().sum()) + 2.0 * n
-    return Elimination(factor.order.numpy(), factor.begin, factor.rows, work + np.square(np.diff(V.indptr)).sum())
+    order = _with_little_fill(matrix)
+    columns = sp.csc_array(matrix[order][:, order])
+    stored = columns.indptr.astype(np.int64), columns.indices.astype(np.int32)
+    begin, rows = operators.sparse_pattern(*map(torch.from_numpy, stored))
+    work = float(begin.diff().double().square().sum()) + 2.0 * n
+    return Elimination(order, begin, rows, work + np.square(np.diff(V.indptr)).sum())
+
+
+def _with_little_fill(matrix: sp.csc_array) -> Array:
+    """An order of the coordinates in which a factor has few entries: minimum degree, as SuperLU has it. Shape: (n,)."""
+    dominant = sp.csc_array(matrix + sp.diags_array(matrix.sum(0) + 1.0))  # it can be factored in any order
+    how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    return np.argsort(splu(dominant, **how).perm_c)

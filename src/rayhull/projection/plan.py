@@ -14,7 +14,7 @@ from rayhull.core import operators
 from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton, InteriorPoint
+from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
-# Any rows: an interior point where they are so sparse that a factor takes less than a fifth of a dense one's products
-# (Matrix.intervals), an active set where they are not, the dual method where nothing is compiled and on other devices.
-GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
@@ -111,7 +108,7 @@ class Block:
         self.form, self.solver, self.count = form, solver, len(index)
         self.index, self.inequalities, self.equalities = index, inequalities, equalities
         plain = form.root is None and (sign > 0).all()
-        self.scale = None if plain else sign[:, None] * (np.ones(index.shape[1]) if form.root is None else form.root)
+        self.scale = None if plain else sign[:, None] * form.roots
         self._constants: dict[torch.device, Constants] = {}
 
     @cached_property
@@ -193,8 +190,8 @@ class Constants:
         )
         self.m = form.m
         self.stated = self.split(self.c)
-        self.norms = torch.as_tensor(form.norms, device=device)
-        self.norms_of_inequalities, self.norms_of_equalities = self.norms[: self.m], self.norms[self.m :]
+        norms = torch.as_tensor(form.norms, device=device)
+        self.norms_of_inequalities, self.norms_of_equalities = norms[: self.m], norms[self.m :]
         self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
 
     def split(self, c: Tensor) -> tuple[Tensor, Tensor]:

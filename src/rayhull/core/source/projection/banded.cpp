@@ -9,7 +9,6 @@ namespace rayhull {
 namespace {
 
 constexpr int64_t PATIENCE = 3, MOST = 96;  // steps without fewer wrong guesses before it is careful; steps in all
-constexpr double SLACK = 8 * ULP;           // a row counts as violated beyond this, relative to its terms
 constexpr double TINY = 1e-14;              // a pivot this small against its diagonal: the row depends on those before it
 
 using Report = std::function<void(const Settled&)>;
