@@ -1,0 +1,7 @@
+"""``python -m rayhull``: the command line."""
+
+import sys
+
+from rayhull.cli import main
+
+sys.exit(main())
