@@ -29,7 +29,7 @@ FLOAT_ERROR = 1e-10  # relative: what a float generator may break a row by after
 MOST_EXACT_ENTRIES = 2500  # rows times coordinates of a block of floats that is still converted as fractions: seconds
 
 
-def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators | ExactGenerators:
+def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     """Vertices, rays and lines of a set that is one block of coordinates.
 
     Floats are converted in floats. Where rounding could decide, every float is taken as the fraction that it is, which
@@ -48,12 +48,12 @@ def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generato
             raise doubt from None
 
 
-def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> ExactGenerators:
+def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     form = slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
     exact = ExactGenerators(*form.points(weights, points), joined(rays), form.lines)
     _prove_feasible(P, exact)
-    return exact
+    return Generators.from_exact(exact)
 
 
 def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
@@ -66,17 +66,31 @@ def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
 
 def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) -> tuple[Array, Array, list[Array]]:
     """Homogeneous vertices (t, y), parts combined as a product; and the rays of each part, in x."""
-    kind = form.G.dtype
-    weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
-    rays = [form.simplicial_rays()]
+    parts, count, rays = [], 1, [form.simplicial_rays()]
     for coordinates, rows in form.parts():
         t, y, directions = _part(P, form.G[rows][:, coordinates], form.g[rows], rays_of)
-        weights, points = _times(weights, points, t, y, coordinates)
+        parts.append((t, y, coordinates))
         rays.append(form.rays(directions, coordinates))
-        limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
+        count *= len(t)
+        limits.check(rays=count, row=len(rows), rows=len(rows), nbytes=8 * count * form.rank)
     if (form.g[~form.pattern.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
-    return weights, points, rays
+    return *combined(form.rank, parts, form.G.dtype), rays
+
+
+def combined(dim: int, parts: list[tuple[Array, Array, Array]], kind: Any = np.int64) -> tuple[Array, Array]:
+    """Every choice of one point y / t from each part (t, y, coordinates), the first part slowest: (n,), (n, dim)."""
+    whole = all((t == 1).all() for t, _, _ in parts)
+    kind = np.result_type(kind, *(y.dtype for _, y, _ in parts)) if whole else object
+    common = np.ones(math.prod(len(t) for t, _, _ in parts) if whole else 1, kind)
+    for t, _, _ in () if whole else parts:
+        common = np.lcm.outer(common, t).ravel()
+    points, after = np.zeros((len(common), dim), kind), len(common)
+    for t, y, places in parts:
+        after //= max(1, len(t))
+        choice = np.arange(len(common)) // max(1, after) % max(1, len(t))
+        points[:, places] = y[choice] if whole else y[choice] * (common // t[choice])[:, None]
+    return common, points
 
 
 def _part(P: Polyhedron, G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array, Array]:
@@ -124,7 +138,8 @@ def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     """The same in floats.
 
     The row of median distance is swapped: a far or a near one would cost the others their digits. A ray's t is its
-    slack of the last row, which double description left either 0 up to rounding or clearly positive.
+    slack of the last row, which double description left either 0 up to rounding or clearly positive; vertices come with
+    t = 1.
     """
     distance = np.abs(g) / np.maximum(np.abs(G).max(axis=1), 1e-300)
     nonzero = np.flatnonzero(g)
@@ -138,32 +153,13 @@ def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     relative = height / np.abs(C[-1]).sum()
     if ((relative > CLEARLY_ZERO) & (relative < CLEARLY_POSITIVE)).any():
         raise UnverifiedError(f"Floats cannot tell a vertex that is very far away from a ray. {ADVICE}")
-    return rays[:, :-1], np.where(relative <= CLEARLY_ZERO, 0.0, height / size)
+    finite = relative > CLEARLY_ZERO
+    return rays[:, :-1] / np.where(finite, height / size, 1.0)[:, None], finite.astype(float)
 
 
 def _exact_kind(G: Array, g: Array) -> type:
     """int64, or Python's integers where a product of two might not fit."""
     return np.int64 if 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31 else object
-
-
-def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
-    """Every vertex of the parts so far with every vertex of one more part."""
-    if len(s) == 1 and not z.any():  # a cone: its coordinates are 0 already
-        return t, y
-    i, j = np.repeat(np.arange(len(t)), len(s)), np.tile(np.arange(len(s)), len(t))
-    if (s == 1).all() and (t == 1).all():
-        points = y[i].astype(np.result_type(y, z))
-        points[:, coordinates] = z[j]
-        return t[i], points
-    if y.dtype == np.float64:
-        points = y[i] / t[i][:, None]
-        points[:, coordinates] = z[j] / s[j][:, None]
-        return np.ones(len(i)), points
-    pairs = zip(t[i].tolist(), s[j].tolist(), strict=True)
-    common = np.array([math.lcm(a, b) for a, b in pairs], dtype=object)
-    points = y[i].astype(object) * (common // t[i])[:, None]
-    points[:, coordinates] = z[j].astype(object) * (common // s[j])[:, None]
-    return common, points
 
 
 def _scaled(rays: Array) -> Array:

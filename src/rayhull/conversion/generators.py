@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, times
+from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, sort_rows, times
 from rayhull.sets.interior import hull_basis
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
@@ -71,19 +71,25 @@ class Generators:
 
     @classmethod
     def from_exact(cls, exact: ExactGenerators) -> Generators:
-        """From integers; the floats are the nearest ones."""
+        """From integers, which are sorted; the floats are the nearest ones."""
+        vertices = _quotients(exact.numerators, exact.denominators)
+        order = sort_rows(exact.numerators if (exact.denominators == 1).all() else vertices)
+        rays = exact.rays[sort_rows(exact.rays)]
         made = cls.__new__(cls)
-        made.exact = exact
-        made.vertices = _quotients(exact.numerators, exact.denominators)
-        made.rays, made.lines = directions_to_float(exact.rays), directions_to_float(exact.lines)
+        made.exact = ExactGenerators(exact.numerators[order], exact.denominators[order], rays, exact.lines)
+        made.vertices, made.rays, made.lines = (
+            vertices[order],
+            directions_to_float(rays),
+            directions_to_float(exact.lines),
+        )
         return made
 
     @classmethod
     def from_floats(cls, vertices: Array, rays: Array, lines: Array) -> Generators:
-        """From computed floats: rounded numbers that look like small dyadic ones are not meant as exact."""
+        """From computed floats, sorted: rounded numbers that look like small dyadic ones are not meant as exact."""
         made = cls.__new__(cls)
         made.exact = None
-        made.vertices, made.rays, made.lines = vertices, rays, lines
+        made.vertices, made.rays, made.lines = vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines
         return made
 
     @property
