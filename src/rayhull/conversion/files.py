@@ -17,6 +17,7 @@ import os
 import re
 from fractions import Fraction
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import scipy.sparse as sp
 
 from rayhull.conversion.generators import Generators
 from rayhull.errors import EmptySetError, FileFormatError
+from rayhull.exact.numbers import whole
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array, Rows
 
@@ -85,17 +87,23 @@ def write(path: str | Path, item: Polyhedron | Generators) -> None:
             f"{path.name} cannot hold {type(item).__name__}: inequalities go to .ine, generators to .ext, both to .npz."
         )
     if path.suffix == ".npz":
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **_npz_content(item))
-        _write_whole(path, buffer.getvalue())
+        write_npz(path, _npz_content(item))
     else:
         _write_whole(path, format_cdd(item).encode())
 
 
+def write_npz(path: Path, content: dict[str, Array]) -> None:
+    """The arrays in a file; numbers of Python as text."""
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {name: _storable(values) for name, values in content.items()}
+    np.savez_compressed(buffer, **arrays)
+    _write_whole(path, buffer.getvalue())
+
+
 def _write_whole(path: Path, data: bytes) -> None:
-    """All of the data or nothing: whoever stops us in between keeps the file that was there."""
+    """All of the data or nothing: whoever stops us in between, or writes too, leaves a file that is whole."""
     target = path.resolve()
-    part = target.with_name(f".{target.name}.part")
+    part = target.with_name(f".{target.name}.{token_hex(4)}.part")
     try:
         part.write_bytes(data)
         os.replace(part, target)
@@ -103,17 +111,17 @@ def _write_whole(path: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def _npz_content(item: Polyhedron | Generators) -> dict[str, Any]:
+def _npz_content(item: Polyhedron | Generators) -> dict[str, Array]:
     if isinstance(item, Generators):
-        return {name: _storable(a) for name, a in zip(HULL, item.stated, strict=True)}
-    content: dict[str, Any] = {"shape": np.array(item.shape, np.int64)}
+        return dict(zip(HULL, item.stated, strict=True))
+    content: dict[str, Array] = {"shape": np.array(item.shape, np.int64)}
     for name in SET:
         values = getattr(item, name)
         if sp.issparse(values):
             csr = sp.csr_array(values)
             content |= {f"{name}.{part}": np.asarray(getattr(csr, part)) for part in SPARSE}
         elif values is not None:
-            content[name] = _storable(np.asarray(values))
+            content[name] = np.asarray(values)
     return content
 
 
@@ -142,16 +150,17 @@ def _read_npz(path: Path) -> Polyhedron | Generators:
 def _arrays(opened: IO[bytes], name: str) -> dict[str, Array]:
     try:
         with np.load(opened, allow_pickle=False) as file:
-            return {name: _restored(file[name]) for name in file.files}
+            return {name: restored(file[name]) for name in file.files}
     except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
         raise FileFormatError(f"{name} is damaged or not an .npz file ({error}).") from None
 
 
-def _restored(values: Array) -> Array:
+def restored(values: Array) -> Array:
+    """What was stored: text as integers, fractions or floats."""
     if values.dtype.kind != "U":
         return values
     out = np.empty(values.size, dtype=object)
-    out[:] = [Fraction(v) if EXACT.fullmatch(v) else float.fromhex(v) for v in values.ravel().tolist()]
+    out[:] = [whole(Fraction(v)) if EXACT.fullmatch(v) else float.fromhex(v) for v in values.ravel().tolist()]
     return out.reshape(values.shape)
 
 
