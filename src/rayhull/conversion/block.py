@@ -14,7 +14,7 @@ from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.core.conversion import primitive
-from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
+from rayhull.core.reference.floats import ADVICE, UNCERTAINTY, with_largest_1
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.numbers import INT64_SAFE, joined, largest, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
@@ -59,7 +59,7 @@ def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
 def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     form = float_slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
-    G = Generators.from_floats(form.points(weights, points)[0], _scaled(joined(rays)), form.lines)
+    G = Generators.from_floats(form.points(weights, points)[0], with_largest_1(joined(rays)), form.lines)
     _check_feasible(P, G)
     return G
 
@@ -113,7 +113,8 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
     """
     if G.dtype == np.float64:
         return _float_rays(G, g, rays_of)
-    kind = _exact_kind(G, g)
+    small = 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31
+    kind = np.int64 if small else object  # Python's integers where a product of two might not fit
     C, i, sign, size = _swapped(G.astype(kind), g.astype(kind), int(np.flatnonzero(g)[0]))
     rays = rays_of(primitive(C))
     y = rays[:, :-1]
@@ -155,16 +156,6 @@ def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
         raise UnverifiedError(f"Floats cannot tell a vertex that is very far away from a ray. {ADVICE}")
     finite = relative > CLEARLY_ZERO
     return rays[:, :-1] / np.where(finite, height / size, 1.0)[:, None], finite.astype(float)
-
-
-def _exact_kind(G: Array, g: Array) -> type:
-    """int64, or Python's integers where a product of two might not fit."""
-    return np.int64 if 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31 else object
-
-
-def _scaled(rays: Array) -> Array:
-    size = np.abs(rays).max(axis=1, keepdims=True, initial=0.0)
-    return rays / np.where(size > 0, size, 1.0)
 
 
 def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
@@ -209,6 +200,5 @@ def _check_feasible(P: Polyhedron, G: Generators) -> None:
             excess = np.abs(value) if equal or points is G.lines else value
             if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():
                 raise UnverifiedError(
-                    "A generator breaks a row by more than rounding explains: too ill-conditioned for floats. "
-                    "Give the rows as integers or fractions, which are converted exactly."
+                    f"A generator breaks a row by more than rounding explains: too ill-conditioned for floats. {ADVICE}"
                 )

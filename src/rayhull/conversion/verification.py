@@ -167,8 +167,7 @@ def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
     top = maximum(P, a)
     if top > c + 1e-6 * (typical_size(P) + abs(c)):
         raise UnverifiedError(
-            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
-            "Give the rows as integers or fractions, which are converted exactly."
+            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. {floats.ADVICE}"
         )
 
 
