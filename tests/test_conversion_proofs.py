@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.conversion.double_description import extreme_rays, verified_rays
 from rayhull.conversion.verification import prove_complete
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
@@ -163,16 +162,6 @@ def test_the_full_proof_says_where_it_cannot_decide():
     assert counts(P) == (1, 0, 0)
     with pytest.raises(rh.UnverifiedError, match="cannot decide this set"):
         counts(P, verify="full")
-
-
-@pytest.mark.parametrize("fault", ["not extreme", "outside"])
-def test_rays_from_elsewhere_are_verified(fault):
-    C = np.array([[1, 1, -1], [-1, 2, 3]])
-    rays = extreme_rays(C)
-    np.testing.assert_array_equal(verified_rays(C, rays[::-1]), rays)
-    wrong = rays[0] + rays[1] if fault == "not extreme" else -rays[0]
-    with pytest.raises(rh.UnverifiedError):
-        verified_rays(C, np.concatenate([rays, [wrong]]))
 
 
 def test_the_fuzz_finds_nothing_and_finds_a_missing_ray(monkeypatch):
