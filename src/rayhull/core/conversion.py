@@ -87,7 +87,7 @@ def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
         outcome = run(SHORT)
         if outcome == PAUSED:
             outcome = _watched(lambda: run(NO_LIMIT), progress, watch)
-        if outcome == STOPPED:
+        if _enough(outcome) == STOPPED:
             progress.report(watch)
             raise RuntimeError("the core stopped although no limit is passed: a fault in rayhull, please report it.")
         return _read(core, handle, cone)
@@ -95,8 +95,11 @@ def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
         core.rayhull_close_cone(handle)
 
 
-def _no_memory() -> MemoryError:
-    return MemoryError("The rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
+def _enough(status: int | None) -> int:
+    """The status, unless there was no memory."""
+    if status is None or status == NO_MEMORY:
+        raise MemoryError("The rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
+    return status
 
 
 def _watched(run: Callable[[], int], progress: _Progress, watch: Any) -> int:
@@ -140,9 +143,7 @@ def _opened(core: ctypes.CDLL, cone: Cone) -> ctypes.c_void_p:
     arrays = _Arrays(*sizes, *map(_pointer, kept[:5]))
     core.rayhull_open_cone.restype = ctypes.c_void_p
     handle = core.rayhull_open_cone(ctypes.byref(arrays), _pointer(kept[5]) if cone.S.dtype == np.float64 else None)
-    if handle is None:
-        raise _no_memory()
-    return ctypes.c_void_p(handle)
+    return ctypes.c_void_p(_enough(handle))
 
 
 def _read(core: ctypes.CDLL, handle: ctypes.c_void_p, cone: Cone) -> Cone:
@@ -175,7 +176,7 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
     given = sets, *sets.shape, need, above, len(above), below, len(below), way, threads()
     while True:
         out = np.empty((room, 2), np.int64)
-        found = _call(core, "adjacent_pairs", *given, out, room)
+        found = _enough(_call(core, "adjacent_pairs", *given, out, room))
         if found <= room:
             yield out[:found]
             return
@@ -192,7 +193,8 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
     step = max(1, LOOKED_AT // (n * k + 1))
     for first in range(0, r, step):
         some = Y[first : first + step]
-        fault = _call(core, "examine", C, n, k, some, len(some), prime, threads(), zeros[first:], extreme[first:])
+        sizes = n, k, some, len(some), prime, threads()
+        fault = _enough(_call(core, "examine", C, *sizes, zeros[first:], extreme[first:]))
         if fault == TOO_LONG:
             return verification.examine(C, Y, prime)
         if fault:
@@ -216,7 +218,7 @@ def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any
     if core is None or weights.dtype == object or edges.dtype == object or size < FAST_SUMS:
         return primitive(numbers.product(weights, edges))
     out = np.empty((len(weights), edges.shape[1]), np.int64)
-    status = _call(core, "primitive_product", weights, edges, *weights.shape, edges.shape[1], out)
+    status = _enough(_call(core, "primitive_product", weights, edges, *weights.shape, edges.shape[1], out))
     return primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
@@ -226,7 +228,7 @@ def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
     if core is None or A.dtype == object:
         return elimination.eliminate_modulo(A, prime)
     rows, columns = np.empty((2, min(A.shape)), np.int64)
-    found = _call(core, "independent_rows", A, *A.shape, prime, rows, columns)
+    found = _enough(_call(core, "independent_rows", A, *A.shape, prime, rows, columns))
     return rows[:found], columns[:found]
 
 
@@ -236,14 +238,11 @@ def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _call(core: ctypes.CDLL, name: str, *arguments: Any) -> int:
-    """What a function of the core returns: arrays go without gaps, numbers as 64 bits."""
+    """The status that a function of the core returns: arrays go without gaps, numbers as 64 bits."""
     function = getattr(core, f"rayhull_{name}")
     function.restype = ctypes.c_int64
     kept = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
     passed = [
         _pointer(a) if isinstance(a, np.ndarray) else ctypes.c_int64(a) if isinstance(a, int) else a for a in kept
     ]
-    status = int(function(*passed))
-    if status == NO_MEMORY:
-        raise _no_memory()
-    return status
+    return int(function(*passed))
