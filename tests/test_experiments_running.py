@@ -246,24 +246,18 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, capsys, monkeypatch)
     assert lines(tmp_path / "full") == lines(tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
-    run(tmp_path, "--method", "unconstrained", "--epochs", "1")
-    folder = tmp_path / "projection" / "unconstrained" / "seed-0"
-    (folder / results.SUMMARY).unlink()
-    (folder / results.CHECKPOINT).write_bytes(b"not a checkpoint")
-    assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 2
-    assert "checkpoint.pt is damaged" in capsys.readouterr().err
-
-
-def test_a_checkpoint_of_another_network_is_named(tmp_path, capsys):
+@pytest.mark.parametrize("fault", ["checkpoint.pt is damaged", "of another network"])
+def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path, capsys, fault):
     assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 0
     folder = tmp_path / "projection" / "unconstrained" / "seed-0"
     (folder / results.SUMMARY).unlink()
     state = torch.load(folder / results.CHECKPOINT, weights_only=True)
     state["task"].popitem()
     torch.save(state, folder / results.CHECKPOINT)
+    if "damaged" in fault:
+        (folder / results.CHECKPOINT).write_bytes(b"not a checkpoint")
     assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 2
-    assert "of another network" in capsys.readouterr().err
+    assert fault in capsys.readouterr().err
 
 
 def test_a_damaged_line_in_the_middle_is_not_skipped(tmp_path):
