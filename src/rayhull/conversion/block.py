@@ -115,7 +115,8 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
         return _float_rays(G, g, rays_of)
     small = 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31
     kind = np.int64 if small else object  # Python's integers where a product of two might not fit
-    C, i, sign, size = _swapped(G.astype(kind), g.astype(kind), int(np.flatnonzero(g)[0]))
+    i = int(np.flatnonzero(g)[0])
+    C, sign, size = _swapped(G.astype(kind), g.astype(kind), i)
     rays = rays_of(primitive(C))
     y = rays[:, :-1]
     height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
@@ -123,8 +124,8 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
     return both[:, :-1], both[:, -1]
 
 
-def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
-    """Rows C (y, s) >= 0 of the cone in which the slack s = G_i y + g_i t has taken t's place; i; sign and size of g_i.
+def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, Any]:
+    """Rows C (y, s) >= 0 of the cone in which the slack s = G_i y + g_i t has taken t's place; sign and size of g_i.
 
     The last row says that t >= 0: |g_i| t = sign (s - G_i y).
     """
@@ -132,7 +133,7 @@ def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
     sign, size = (1 if g[i] > 0 else -1), abs(g[i])
     rows = np.concatenate([size * G[rest] - sign * g[rest, None] * G[i], sign * g[rest, None]], axis=1)
     above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)
-    return np.concatenate([rows, above]), i, sign, size
+    return np.concatenate([rows, above]), sign, size
 
 
 def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
@@ -144,8 +145,8 @@ def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     """
     distance = np.abs(g) / np.maximum(np.abs(G).max(axis=1), 1e-300)
     nonzero = np.flatnonzero(g)
-    middle = nonzero[np.argsort(distance[nonzero], kind="stable")[(len(nonzero) - 1) // 2]]
-    C, i, sign, size = _swapped(G, g, int(middle))
+    i = int(nonzero[np.argsort(distance[nonzero], kind="stable")[(len(nonzero) - 1) // 2]])
+    C, sign, size = _swapped(G, g, i)
     terms = np.abs(np.delete(G, i, axis=0)) * size, np.abs(np.delete(g, i)[:, None] * G[i])
     difference = C[:-1, :-1]
     difference[np.abs(difference) <= UNCERTAINTY * np.minimum(*terms)] = 0.0  # what two equal terms leave is rounding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -84,14 +83,13 @@ def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell | None
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
-    def found(C: Array) -> tuple[Array, float]:
-        start = time.monotonic()
-        return extreme_rays(C, limits=limits, report=tell), time.monotonic() - start
+    def found(C: Array) -> Array:
+        return extreme_rays(C, limits=limits, report=tell)
 
     def rays_of(C: Array) -> Array:
         if not len(C):
             return np.eye(C.shape[1], dtype=C.dtype)[::-1]
-        rays = ray_cache.remembered(C, lambda: found(C)) if cache else found(C)[0]
+        rays = ray_cache.remembered(C, found) if cache else found(C)
         limits.check(rays=len(rays), row=len(C), rows=len(C))
         return rays
 
