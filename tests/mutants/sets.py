@@ -92,8 +92,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/statement.py",
-        "        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))",
-        "        return slice(self.upper_rows.start, self.upper_rows.start + len(self.lower))",
+        "        return len(self.inequalities) + len(self.upper) + np.arange(len(self.lower))",
+        "        return len(self.inequalities) + np.arange(len(self.lower))",
         ("test_polyhedron.py::test_blocks_partition_the_coordinates_and_groups_carry_their_rows",),
         "lower bounds are looked for among the upper ones",
     ),
@@ -113,8 +113,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/products.py",
-        "        parts.append(_bytes(bounds if sign > 0 else -bounds[::-1]))",
-        "        parts.append(_bytes(bounds if sign > 0 else -bounds))",
+        "        bounds = self.bounds[:, own] if sign > 0 else -self.bounds[::-1, own]",
+        "        bounds = self.bounds[:, own] if sign > 0 else -self.bounds[:, own]",
         ("test_pins.py::test_dark_and_bright_tiles_are_one_kind_of_block",),
         "a mirror image keeps its bounds where they were",
     ),
@@ -127,8 +127,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/products.py",
-        "np.arange(P.layout.lower_rows.stop)",
-        "np.arange(P.layout.upper_rows.stop)",
+        " + len(layout.upper) + len(layout.lower))",
+        " + len(layout.upper))",
         ("test_polyhedron.py::test_a_block_is_its_own_only_group_with_every_row_in_its_place",),
         "a block forgets its lower bounds",
     ),

@@ -256,11 +256,11 @@ def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Arra
 
 def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:
     """B (m, p) and D (m_eq, p): how the right-hand sides of ``P.rows`` and ``P.equality_rows`` depend on θ."""
-    layout, number = P.layout, np.arange(len(P.rows))
+    layout = P.layout
     places = {  # where an entry of θ is the right-hand side, and with which sign
-        "b": (number[layout.inequality_rows], layout.inequalities, 1),
-        "upper": (number[layout.upper_rows], layout.upper, 1),
-        "lower": (number[layout.lower_rows], layout.lower, -1),
+        "b": (np.arange(len(layout.inequalities)), layout.inequalities, 1),
+        "upper": (layout.upper_rows, layout.upper, 1),
+        "lower": (layout.lower_rows, layout.lower, -1),
     }
     B, D = [np.zeros((len(P.rows), 0))], [np.zeros((len(P.equality_rows), 0))]
     for name in sides:

@@ -25,7 +25,7 @@ SAME = 1e-9  # of the window's size: points closer than this are one
 
 
 def describe(P: Polyhedron) -> str:
-    """Dimension, rows, hidden equalities, lines, blocks; how a layer gets in, its own ``describe()`` says."""
+    """What a person wants to know before using the set: dimension, rows, hidden equalities, lines, blocks."""
     bounds = int(np.isfinite(P.lower_bounds).sum() + np.isfinite(P.upper_bounds).sum())
     counts = [count(len(P.inequalities), "inequality"), count(len(P.equalities), "equality"), count(bounds, "bound")]
     return "\n".join(

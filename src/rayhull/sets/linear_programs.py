@@ -124,7 +124,7 @@ def _deepest_once(
 
 @one_blas_thread()
 def is_bounded(P: Polyhedron) -> bool:
-    """Whether the only direction r with A r <= 0, A_eq r = 0 is 0.
+    """Whether the set contains no ray and no line: r = 0 alone has A r <= 0, A_eq r = 0.
 
     By Stiemke's lemma: the rows span R^d, and y >= 1 exists with A^T y + A_eq^T z = 0.
     """
@@ -200,7 +200,13 @@ def typical_size(P: Polyhedron) -> float:
 
 
 def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
-    """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of P's size."""
+    """Whether every point of this set lies in the other: max a·x <= b for each of its rows, up to 1e-7 of the size.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
+        (True, False)
+    """
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
     equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q

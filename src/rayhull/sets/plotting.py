@@ -28,16 +28,32 @@ TURNS = 721  # directions in which the boundary of a set with cones is drawn
 
 def plot_polyhedron(
     P: Polyhedron,
-    coordinates: Sequence[Any] | None,
+    coordinates: Sequence[Any] | None = None,
     *,
-    at: Any,
-    ax: Any,
-    points: Any,
-    vertices: bool,
-    window: Any,
-    color: str,
+    at: Any = None,
+    ax: Any = None,
+    points: Any = None,
+    vertices: bool = True,
+    window: tuple[Any, Any] | None = None,
+    color: str = BLUE,
 ) -> Any:
-    """See :meth:`rayhull.Polyhedron.plot`."""
+    """Draw the set in two or three coordinates with matplotlib (the extra ``plot``); returns the axes.
+
+    Unbounded sets are clipped to a window; edges that go on beyond it end in arrows.
+
+    Args:
+        coordinates: two or three names or flat numbers; a set in R^2 or R^3 needs none.
+        at: a point (event shape): the section through it is drawn. By default the projection of the whole set.
+        ax: axes to draw on; for three coordinates made with ``projection="3d"``.
+        points: points (n, event shape) to draw too: dots inside, crosses outside.
+        vertices: whether to mark the vertices.
+        window: lower and upper corner, or two numbers, to which an unbounded set is clipped.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.parse("coal + gas + wind == 100; coal <= 2*gas; coal >= 0; gas >= 0; 0 <= wind <= 40")
+        >>> ax = P.plot(("coal", "wind"), points=P.sample(50, seed=0))  # doctest: +SKIP
+    """
     pick = picked(P, coordinates)
     shown = None if points is None else as_numpy(by_name(P, points)).astype(float).reshape(-1, *P.shape)
     flat = np.zeros((0, P.dim)) if shown is None else shown.reshape(len(shown), P.dim)

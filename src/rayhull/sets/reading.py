@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +15,6 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array, safe_integers
 from rayhull.sets.rows import Names, Rows, compressed, count, indexed
 from rayhull.sets.statement import CoordinateNames, Statement
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
-
 
 Shape = int | Sequence[int]
 
@@ -187,7 +183,7 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
 # -- the event on another axis than the last ---------------------------------------------------------------------------
 
 
-def event_last(P: Polyhedron, x: Any, axis: int, **sides: Any) -> tuple[Any, dict[str, Any]]:
+def event_last(P: Statement, x: Any, axis: int, **sides: Any) -> tuple[Any, dict[str, Any]]:
     """x with the event's axis moved to the end, and so the sides that have as many axes; A and A_eq end in theirs."""
     if axis == -1:
         return x, sides
@@ -202,7 +198,7 @@ def _axes(x: Any) -> int:
     return x.ndim if is_torch(x) else np.ndim(x)
 
 
-def refuse_axis(P: Polyhedron, axis: int) -> None:
+def refuse_axis(P: Statement, axis: int) -> None:
     """A set of several axes stands on the last ones."""
     if axis != -1 and len(P.shape) > 1:
         raise ValueError(f"axis= is for sets of one axis, and this one has shape {P.shape}: its axes come last.")

@@ -33,46 +33,28 @@ class RowLayout:
     fixed: Array
 
     @property
-    def inequality_rows(self) -> slice:
-        """Where the rows of A stand among ``P.rows``."""
-        return slice(0, len(self.inequalities))
+    def upper_rows(self) -> Array:
+        """The numbers of the upper bounds among ``P.rows``."""
+        return len(self.inequalities) + np.arange(len(self.upper))
 
     @property
-    def upper_rows(self) -> slice:
-        """Where the upper bounds stand among ``P.rows``."""
-        return slice(len(self.inequalities), len(self.inequalities) + len(self.upper))
-
-    @property
-    def lower_rows(self) -> slice:
-        """Where the lower bounds stand among ``P.rows``."""
-        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))
-
-    @property
-    def fixed_rows(self) -> slice:
-        """Where the values of fixed coordinates stand among ``P.equality_rows``."""
-        return slice(len(self.equalities), len(self.equalities) + len(self.fixed))
+    def lower_rows(self) -> Array:
+        """The numbers of the lower bounds among ``P.rows``."""
+        return len(self.inequalities) + len(self.upper) + np.arange(len(self.lower))
 
     def is_stated(self, rows: Array) -> Array:
         """Which of the numbered ``P.rows`` are rows of A, not bounds."""
         return rows < len(self.inequalities)
 
-    def upper_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.rows`` of each coordinate's upper bound, -1 where it has none."""
-        return _place(self.upper, self.dim, self.upper_rows.start)[coordinates]
-
-    def lower_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.rows`` of each coordinate's lower bound, -1 where it has none."""
-        return _place(self.lower, self.dim, self.lower_rows.start)[coordinates]
-
-    def fixed_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.equality_rows`` of each coordinate's value, -1 where it is free."""
-        return _place(self.fixed, self.dim, self.fixed_rows.start)[coordinates]
-
-
-def _place(members: Array, size: int, start: int) -> Array:
-    places = np.full(size, -1)
-    places[members] = np.arange(len(members)) + start
-    return places
+    def bounds_of(self, coordinates: Array) -> tuple[Array, Array, Array]:
+        """The numbers of upper and lower bounds in ``P.rows``, of values in ``P.equality_rows``; -1 where none is."""
+        values = len(self.equalities) + np.arange(len(self.fixed))
+        sides = (self.upper, self.upper_rows), (self.lower, self.lower_rows), (self.fixed, values)
+        places = np.full((3, self.dim), -1)
+        for place, (members, numbers) in zip(places, sides, strict=True):
+            place[members] = numbers
+        upper, lower, fixed = places[:, coordinates]
+        return upper, lower, fixed
 
 
 class Statement:
