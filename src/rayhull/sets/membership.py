@@ -76,7 +76,7 @@ def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[Gi
     # Floats decide what they can decide for certain: bounds, rounded to the last float inside, and rows that are
     # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
     flat, given, points, batch = _read(P, x, axis, sides, _exact_floats)
-    inside = np.isfinite(points).all(axis=1)
+    inside, points = np.isfinite(points).all(axis=1), np.where(np.isfinite(points), points, 0.0)
     for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
         if bound is not None or stated is not None:
             most = limit(stated.ravel()) if bound is None and stated is not None else bound
@@ -306,19 +306,12 @@ def _product(rows: Rows, x: Any) -> Any:
 
 def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
     """Whether every row holds at each point (n, d), exactly."""
-    points = np.where(np.isfinite(points), points, 0.0)
     matrix, c = rows.scaled
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points.T).T - c
-        error = _rounding(rows) * ((abs(matrix) @ np.abs(points).T).T + np.abs(c)) + 1e-300
-    unsure = ~(np.abs(value) > error)
-    broken = (value != 0) if equal else (value > 0)
-    ok = ~(broken & ~unsure).any(axis=1)
-    for i in np.flatnonzero(unsure[ok].any(axis=0)):
-        at = np.flatnonzero(unsure[:, i] & ok)
-        exact = _exact_excess(rows, int(i), points[at])
-        ok[at] = np.asarray(exact == 0 if equal else exact <= 0, bool)
-    return ok
+        size = (abs(matrix) @ np.abs(points).T).T + np.abs(c)
+    most = int(rows.sizes.max(initial=0))
+    return _decided(value, size, most, equal, lambda i, at: _exact_excess(rows, i, points[at]))
 
 
 def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array, *, equal: bool) -> Array:
@@ -326,30 +319,38 @@ def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array
 
     An inequality with an infinite right-hand side says nothing; with any other that is not finite nothing is inside.
     """
-    points = np.where(np.isfinite(points), points, 0.0)
     matrix = rows.matrix.toarray()[None] if A is None else A
     c = rows.rhs[None] if b is None else b
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points[:, :, None])[:, :, 0] - c
         size = (np.abs(matrix) @ np.abs(points)[:, :, None])[:, :, 0] + np.abs(c)
     silent = np.zeros_like(c, bool) if equal else c == np.inf
-    unsure = ~(np.abs(value) > 2.0**-52 * (rows.dim + 4) * size + 1e-300) & ~silent
-    broken = ((value != 0) if equal else (value > 0)) & ~unsure & ~silent
-    ok = ~broken.any(axis=1) & (np.isfinite(c) | silent).all(axis=1)
-    for s, i in zip(*np.nonzero(unsure & ok[:, None]), strict=True):
-        numbers = rows.numbers(i) if A is None else A[s if len(A) > 1 else 0, i].tolist()
-        right = rows.offsets[i] if b is None else b[s if len(b) > 1 else 0, i]
-        excess = sum(
-            (Fraction(a) * Fraction(v) for a, v in zip(numbers, points[s].tolist(), strict=True) if a), Fraction(0)
-        )
-        excess -= Fraction(right.item() if isinstance(right, np.generic) else right)
-        ok[s] &= excess == 0 if equal else excess <= 0
+    value = np.where(np.isfinite(c), value, np.where(silent, -1.0, 1.0))
+    size = np.where(np.isfinite(c), size, 0.0)
+
+    def excess(s: int, i: int) -> Fraction:
+        stated = slice(rows.indptr[i], rows.indptr[i + 1])
+        columns, numbers = (rows.indices[stated], rows.data[stated]) if A is None else (slice(None), A[s % len(A), i])
+        right = rows.offsets[[i]] if b is None else b[s % len(b), [i]]
+        terms = zip(numbers.tolist(), points[s, columns].tolist(), strict=True)
+        return sum((Fraction(a) * Fraction(v) for a, v in terms), -Fraction(right.tolist()[0]))
+
+    return _decided(value, size, rows.dim, equal, lambda i, at: np.array([excess(s, i) for s in at], object))
+
+
+def _decided(value: Array, size: Array, most: int, equal: bool, exact: Callable[[int, Array], Array]) -> Array:
+    """Whether all rows hold, (n, m) → (n,): by floats a·x - c beyond their rounding error, else exactly.
+
+    ``size`` bounds the sum of the at most ``most`` terms, whose coefficients are rounded, too.
+    """
+    unsure = ~(np.abs(value) > 2.0**-52 * (most + 4) * size + 1e-300)
+    broken = ((value != 0) if equal else (value > 0)) & ~unsure
+    ok: Array = np.asarray(~broken.any(axis=1))
+    for i in np.flatnonzero(unsure[ok].any(axis=0)):
+        at = np.flatnonzero(unsure[:, i] & ok)
+        excess = exact(int(i), at)
+        ok[at] = np.asarray(excess == 0 if equal else excess <= 0, bool)
     return ok
-
-
-def _rounding(rows: Rows) -> float:
-    """A bound on the relative error of a row's value: products, sums, and coefficients rounded to floats."""
-    return 2.0**-52 * (int(rows.sizes.max(initial=0)) + 4)
 
 
 def _exact_excess(rows: Rows, i: int, points: Array) -> Array:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rayhull.errors import optional
 from rayhull.exact.numbers import Array, alike
 from rayhull.sets import description, interior, linear_programs, membership, plotting
+from rayhull.sets.base_rule import base_rule as affine_rule
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
-    from rayhull.sets.base_rule import BaseRule
     from rayhull.sets.products import BlockGroup
 
 MAX_GENERATORS = 1_000_000  # of a conversion, unless it is given another budget
@@ -154,12 +155,7 @@ class Polyhedron(Statement):
         return self.centre.point.reshape(self.shape)
 
     centre = cached_property(interior.centre)
-
-    def base_rule(self, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
-        """A base point x0(θ) = K θ + k that is inside for every value of the sides that vary: :class:`BaseRule`."""
-        from rayhull.sets.base_rule import base_rule
-
-        return base_rule(self, varies, scale)
+    base_rule = affine_rule
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""
@@ -244,9 +240,11 @@ class Polyhedron(Statement):
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
-        from rayhull.sets.rules import to_cvxpy
-
-        return to_cvxpy(self, x)
+        cp = optional("cvxpy", "cvxpy", "cvxpy", "Constraints of cvxpy")
+        x = cp.Variable(self.shape, name="x") if x is None else x
+        flat, rows, equal = cp.vec(x, order="C"), self.rows, self.equality_rows
+        found = [rows.matrix @ flat <= rows.rhs] if len(rows) else []
+        return x, found + ([equal.matrix @ flat == equal.rhs] if len(equal) else [])
 
 
 def need_set(P: object, *, cones: bool = False) -> None:

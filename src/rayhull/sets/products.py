@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array, add, alike, as_fraction, grouped_sums, joined, multiply, reciprocals, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import Shape, as_array, as_shape
-from rayhull.sets.rows import Rows
+from rayhull.sets.rows import Names, Rows, indexed
 from rayhull.sets.statement import CoordinateNames
 
 if TYPE_CHECKING:
@@ -96,29 +97,21 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
     copies = len(places)
 
-    def repeated(matrix: Any) -> Any:
-        entries = sp.coo_array(matrix)
-        m = entries.shape[0]
-        row = (entries.row + m * np.arange(copies)[:, None]).ravel()
-        column = places[:, entries.col].ravel()
-        return sp.csr_array((np.tile(entries.data, copies), (row, column)), shape=(m * copies, places.size))
+    def repeated(rows: Rows, letter: str) -> Rows:
+        numbers = np.tile(np.arange(len(rows)), copies)
+        names = Names.by(partial(indexed, letter, shape=numbers.shape), np.arange(len(numbers)))
+        indices = places[:, rows.indices].ravel()
+        return replace(rows.take(numbers), indices=indices, dim=places.size, names=names, dense=False)
 
     def bound(values: Array | None) -> Array | None:
         if values is None:
             return None
         out = np.empty(places.size, values.dtype)
         out[places] = values.ravel()
-        return out
+        return out.reshape(event)
 
-    return Polyhedron(
-        repeated(P.A),
-        np.tile(P.b, copies),
-        repeated(P.A_eq),
-        np.tile(P.b_eq, copies),
-        bound(P.lower),
-        bound(P.upper),
-        shape=event,
-    )
+    rows, equalities = repeated(P.inequalities, "A"), repeated(P.equalities, "A_eq")
+    return Polyhedron.from_rows(rows, equalities, bound(P.lower), bound(P.upper), event, check=False)
 
 
 def in_units(P: Polyhedron, mean: Any, std: Any) -> Polyhedron:

@@ -132,15 +132,11 @@ class Statement:
     @cached_property
     def layout(self) -> RowLayout:
         """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
-        used = np.flatnonzero(self.inequalities.sizes), np.flatnonzero(self.equalities.sizes)
-        if self.lower is None and self.upper is None:
-            none = used[0][:0]
-            return RowLayout(self.dim, inequalities=used[0], equalities=used[1], upper=none, lower=none, fixed=none)
         order = self.bound_order
         return RowLayout(
             self.dim,
-            inequalities=used[0],
-            equalities=used[1],
+            inequalities=np.flatnonzero(self.inequalities.sizes),
+            equalities=np.flatnonzero(self.equalities.sizes),
             upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
             lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
             fixed=np.flatnonzero(order == 0),
@@ -152,8 +148,8 @@ class Statement:
 
         A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
         """
-        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper")
-        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower")
+        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper bound")
+        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower bound")
         return Rows.stack([self.inequalities.without_zeros(), up, low])
 
     @cached_property
@@ -165,14 +161,11 @@ class Statement:
     def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
         if stated is None or not len(index):
             return Rows.empty(self.dim)
-        names = Names.by(self._bound_name(side), index)
-        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
-        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
-
-    def _bound_name(self, side: str) -> Callable[[int], str]:
+        name: Callable[[int], str] = partial(indexed, f"{side} of x", shape=self.shape)
         if self.coordinate_names is not None:
-            return partial(self.coordinate_names.bound, side)
-        return partial(indexed, "value of x" if side == "value" else f"{side} bound of x", shape=self.shape)
+            name = partial(self.coordinate_names.bound, side)
+        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
+        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], Names.by(name, index))
 
     @cached_property
     def independent_equalities(self) -> Rows:
@@ -250,10 +243,9 @@ class CoordinateNames:
         refuse_twice(self.names)
 
     def bound(self, side: str, flat: int) -> str:
-        """The name of a coordinate's bound on one side, or of its value (side "value")."""
-        stated = self.bounds.get((flat, "lower" if side == "value" else side))
-        what = "value of" if side == "value" else f"{side} bound of"
-        return f"{what} {self.names[flat]}" if stated is None else stated
+        """The name of a coordinate's "upper bound", "lower bound" or "value"."""
+        stated = self.bounds.get((flat, "upper" if side == "upper bound" else "lower"))
+        return f"{side} of {self.names[flat]}" if stated is None else stated
 
     def take(self, coordinates: Array) -> CoordinateNames:
         """The names of some coordinates, in this order."""
@@ -282,13 +274,8 @@ def common_names(first: Any, second: Any, joint: Mapping[str, Array | None]) -> 
         )
     bounds: dict[tuple[int, str], str] = {}
     for P in reversed(named):
-        bounds |= {
-            (i, side): name for (i, side), name in P.coordinate_names.bounds.items() if _stays(P, i, side, joint)
-        }
+        for (i, side), name in P.coordinate_names.bounds.items():
+            old, new = getattr(P, side), joint[side]
+            if old is not None and new is not None and old.ravel()[i] == new.ravel()[i]:  # it holds in the intersection
+                bounds[i, side] = name
     return CoordinateNames(named[0].coordinates, bounds)
-
-
-def _stays(P: Any, i: int, side: str, joint: Mapping[str, Array | None]) -> bool:
-    """Whether the bound that P states is the one that holds in the intersection."""
-    old, new = getattr(P, side), joint[side]
-    return old is not None and new is not None and bool(old.ravel()[i] == new.ravel()[i])
