@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,14 +68,12 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
 
 def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
     """The names of all coordinates, where each set has names and none occurs twice."""
-    named = [s.coordinate_names for s in sets]
-    listed = tuple(name for names in named if names is not None for name in names.names)
-    if None in named or len(set(listed)) < len(listed):
+    starts = accumulate((s.dim for s in sets), initial=0)
+    named = [(s.coordinate_names, start) for s, start in zip(sets, starts, strict=False) if s.coordinate_names]
+    listed = tuple(name for names, _ in named for name in names.names)
+    if len(named) < len(sets) or len(set(listed)) < len(listed):
         return None
-    bounds: dict[tuple[int, str], str] = {}
-    for s, start in zip(sets, np.cumsum([0] + [s.dim for s in sets]), strict=False):
-        assert s.coordinate_names is not None
-        bounds |= {(i + int(start), side): name for (i, side), name in s.coordinate_names.bounds.items()}
+    bounds = {(i + start, side): name for names, start in named for (i, side), name in names.bounds.items()}
     return CoordinateNames(listed, bounds)
 
 
@@ -306,11 +304,10 @@ class _Grouping:
 
     def group(self, members: list[tuple[int, int]]) -> BlockGroup:
         """The group of the given blocks, with their signs."""
-        numbers, signs = zip(*members, strict=True)
-        layout, sign = self.P.layout, np.array(signs)
+        layout, (numbers, sign) = self.P.layout, np.array(members).T
         parts = self.coordinates, self.inequalities, self.equalities
         index, inequalities, equalities = (
-            np.stack([p[i] for i in numbers]) if isinstance(p, list) else p[list(numbers)] for p in parts
+            np.stack([p[i] for i in numbers]) if isinstance(p, list) else p[numbers] for p in parts
         )
         upper, lower, fixed = layout.bounds_of(index)
         upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
