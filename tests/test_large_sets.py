@@ -16,9 +16,10 @@ from torch import Tensor
 import rayhull as rh
 from rayhull.maps.steps import Plane
 from rayhull.nn import per_sample, recognise
+from rayhull.projection import plan
 from rayhull.sets import base_rule, frame, systems
 from rayhull.sets.linear_programs import is_bounded
-from rayhull.sets.systems import System, independent_sparse_rows
+from rayhull.sets.systems import System, independent_sparse_rows, products_of_factor
 
 Make = Callable[[], rh.Polyhedron]
 
@@ -71,6 +72,7 @@ SETS: dict[str, Make] = {
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     lower_limits(monkeypatch)
     monkeypatch.setattr(recognise, "EXACT", 8)
+    monkeypatch.setattr(plan, "PRODUCTS", 0)
 
 
 def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +201,21 @@ def test_describe_says_that_steps_were_compared_with_more_steps() -> None:
     assert "of the way to where 160 steps end" in said
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("make", [lambda: storage(800), lambda: ramps(2500), lambda: flow(400, 1200)])
+def test_rows_with_a_short_factor_take_the_exact_point(make: Make, strict: bool) -> None:
+    P = make()
+    into = rh.MapInto(P, strict=strict)
+    assert "by an interior point: its rows have a short sparse factor" in into.describe()
+    c = (2 * torch.randn(4, P.dim)).requires_grad_()
+    x = into(c)
+    assert bool(P.contains(x).all())
+    assert not strict or _meets_inequalities(P, x.detach())
+    torch.testing.assert_close(x, rh.project(P, into.unconstrained(c)), atol=1e-5, rtol=0)
+    x.square().sum().backward()
+    assert bool(c.grad.isfinite().all())
+
+
 def test_an_onnx_file_holds_no_sparse_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     _, sparse = both(SETS["flow"], monkeypatch)
     assert not sparse.parts[0].way.fits_graphs(())
@@ -310,6 +327,18 @@ def test_products_solve_a_system_whose_eigenvalues_are_near_each_other() -> None
     r = np.random.default_rng(1).standard_normal((300, 4))
     np.testing.assert_allclose(system(r), system.solve(r)[0], atol=1e-8)
     assert System(np.full(300, 1e-3), A, np.ones(300)).reach is None
+
+
+@pytest.mark.parametrize("name", ["flow", "storage", "short rows"])
+def test_the_products_of_a_factor_are_counted_without_making_it(name: str) -> None:
+    rows = sp.csr_array(SETS[name]().inequalities.matrix if name == "short rows" else SETS[name]().equalities.matrix.T)
+    counted = products_of_factor(rows, np.inf)
+    matrix = sp.csc_array(abs(rows).T @ abs(rows))
+    factor = systems.factor_of(matrix + sp.diags_array(matrix.sum(0) + 1.0), 0.0)
+    made = float(np.square(np.diff(factor.L.indptr)).sum() + np.square(np.diff(rows.indptr)).sum())
+    assert 0.7 * made <= counted <= 1.3 * made
+    assert products_of_factor(rows, counted) == counted
+    assert products_of_factor(rows, counted - 1) == np.inf
 
 
 def test_dependent_sparse_rows_are_left_out() -> None:
