@@ -260,8 +260,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/banded.cpp",
-        "    careful_.set(lane, turn.stalled > PATIENCE);",
-        "    careful_.set(lane, false);",
+        "    careful_.set(lane, turn.careful), ",
+        "    careful_.set(lane, false), ",
         BANDED,
         "lanes that make no progress go round in circles",
     ),

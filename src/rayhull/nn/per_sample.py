@@ -88,7 +88,8 @@ class PerSample(Constants):
         self.polyhedron, self.infeasible = P, infeasible
         self.rule: BaseRule | None = None
         self.sought, self.scale = False, scale
-        self.nearest = NearestPoint(P, weights=weights, infeasible="raise" if infeasible == "raise" else "least")
+        otherwise = "raise" if infeasible == "raise" else "least"
+        self.nearest = NearestPoint(P, weights=weights, infeasible=otherwise, later=True)
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)

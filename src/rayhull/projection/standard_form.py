@@ -106,11 +106,16 @@ class Matrix:
     @cached_property
     def intervals(self) -> operators.Intervals | None:
         """The rows as the sparse solver takes them, None where they are not sparse enough to gain by it."""
-        small, large = sorted(self.rows.shape)
-        if self.is_dense or small < 2:
+        if not self.few_products:
             return None
         found, work = intervals(self.rows, self.m)
-        return found if work < SPARSER * small * small * (large + small / 3) else None
+        return found if work < self.few_products else None
+
+    @property
+    def few_products(self) -> float:
+        """Fewer products than this make a sparse factor worth while; 0 where none is."""
+        small, large = sorted(self.rows.shape)
+        return 0.0 if self.is_dense or small < 2 else SPARSER * small * small * (large + small / 3)
 
     @cached_property
     def products(self) -> Array | sp.csr_array:

@@ -31,8 +31,8 @@ GOAL = 1e-14
 CHUNK = 50_000_000  # numbers in one batch of Newton systems
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
-NEAR = 1e3  # how far the point close by is, in sizes of z
-ROUNDS = 6
+NEAR, FARTHER, FARTHEST = 1e3, 8.0, 1e5  # how far the point close by is, in sizes of z; more by round, and the most
+ROUNDS, MORE = 6, 14  # in all: for points that are blurred, and for those not certified, for which it goes farther away
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
@@ -280,8 +280,8 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         return solution
     part = problem.take(blurred)
     z = _start(part, solve)
-    for _ in range(ROUNDS):
-        close, t = _close_by(part, z)
+    for turn in range(MORE):
+        close, t = _close_by(part, z, min(NEAR * FARTHER ** max(0, turn - ROUNDS + 1), FARTHEST))
         inner = solve(close)
         if inner.z is None:
             break
@@ -292,8 +292,10 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
             status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
             now = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
             solution.replace(blurred[better], now, better)
-        z = inner.z
-        if bool((solution.residual[blurred] <= SHARPER).all()):
+        z = torch.where((inner.residual <= TOLERANCE)[:, None], inner.z, z)
+        left = (solution.residual[blurred] > (SHARPER if turn < ROUNDS - 1 else TOLERANCE)).nonzero()[:, 0]
+        blurred, part, z = blurred[left], part.take(left), z[left]
+        if not len(left):
             break
     return solution
 
@@ -318,12 +320,12 @@ def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
     return torch.nan_to_num(z)
 
 
-def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
-    """The problem of z + t (y − z), and t. Shape: (N, 1)."""
+def _close_by(problem: Problem, z: Tensor, near: float) -> tuple[Problem, Tensor]:
+    """The problem of z + t (y − z), so many sizes of z away, and t. Shape: (N, 1)."""
     away = problem.y - z
     size = z.abs().amax(1, keepdim=True)
     size = torch.where(size > 0, size, problem.y.abs().amax(1, keepdim=True))
-    t = (NEAR * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
+    t = (near * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
     y = z + t * away
     return problem.at(y), t
 
