@@ -180,12 +180,10 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         [True, False, False]
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
-    error = as_single(gamma(x.shape[-1])) * (
-        _product(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
-    )
-    single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
-    error = torch.where(single, torch.zeros_like(error), error)
-    return (_product(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
+    steep, size = rows.abs(), x.abs()
+    error = as_single(gamma(x.shape[-1])) * (_product(steep, size) + rhs.abs().nan_to_num(0.0, 0.0))
+    single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
+    return (_product(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)
 
 
 def _product(rows: Tensor, x: Tensor) -> Tensor:

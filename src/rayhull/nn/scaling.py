@@ -82,11 +82,9 @@ class Slack(NamedTuple):
     @property
     def is_positive(self) -> Tensor:
         """Which samples (blocks) have slack in every row. Shape: (\\*)"""
-        each = [(part > 0).all(-1) for part in self if part is not None]
-        found = each[0]
-        for other in each[1:]:
-            found = found & other
-        return found
+        parts = [part for part in self if part is not None]
+        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))  # type: ignore[no-untyped-call]
+        return (torch.cat([part.expand(*batch, -1) for part in parts], -1) > 0).all(-1)
 
 
 class Gauge(Constants):
