@@ -118,13 +118,15 @@ def splitting(
         low, high: limits (k,) of G x, or of each sample (\\*, k); infinite where there is none.
         wide: the constants in float64, for the compiled kernel; None: tensor operations.
         sweep: the constants of the other penalties of ``SWEEP``, if they are gone over.
-        equal: whether there may be equalities; without, tensor operations are fewer.
+        equal: whether there may be equalities; without, tensor operations are fewer, but for the backward pass of y
+            alone, whose derivative would pass through the limits, too.
 
     Shape: (\\*, n) → (\\*, n)
     """
     if wide is not None and is_plain(y) and operators.available():
         return _compiled(y, wide, low, high, steps)
-    if not equal and isinstance(factor, Factor) and factor.turn.shape[0] == factor.turn.shape[1]:
+    alone = torch.is_grad_enabled() and y.requires_grad and not (low.requires_grad or high.requires_grad)
+    if not (equal or alone) and isinstance(factor, Factor) and factor.turn.shape[0] == factor.turn.shape[1]:
         return _from_start(y, (factor, *sweep), low, high, steps)
     return in_tensor_operations(y, factor, low, high, steps, sweep)
 
