@@ -129,8 +129,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/scaling.py",
-        "        each = [(part > 0).all(-1) for part in self if part is not None]",
-        "        each = [(part > 0).any(-1) for part in self if part is not None]",
+        "for part in parts], -1) > 0).all(-1)",
+        "for part in parts], -1) > 0).any(-1)",
         (
             "test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",
             "test_sides_contract.py::test_every_sample_is_inside_its_own_set",

@@ -175,7 +175,7 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         [True, False, False]
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
-    size = times(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
-    single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
-    error = torch.where(single, 0.0, as_single(gamma(x.shape[-1])) * size)
-    return (times(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
+    steep, size = rows.abs(), x.abs()
+    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + rhs.abs().nan_to_num(0.0, 0.0))
+    single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
+    return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)

@@ -245,9 +245,9 @@ class PerSample(Constants):
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
-            out = self._within(self._shrunk(flat.double(), x0, rows, rhs, own).to(x.dtype), own)
-            safe = self._within(x0.to(x.dtype), own)
-            held, base_held = proven(out, rows, rhs), proven(safe, rows, rhs)
+            both = torch.stack([self._shrunk(flat.double(), x0, rows, rhs, own), x0]).to(x.dtype)
+            out, safe = both = self._within(both, own)
+            held, base_held = proven(both, rows, rhs)
             out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
             held = held | base_held
         else:
@@ -281,14 +281,13 @@ class PerSample(Constants):
     def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides) -> Tensor:
         """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
         y, u, g = x - x0, roundoff(self.dtype), gamma(x.shape[-1])
-        steep, size = rows.abs().sum(-1), times(rows.abs(), x.abs()) + rhs.abs()
+        absolute = rows.abs()
+        steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
         values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
         margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
         above, below = self._own("upper", sides) - x0, x0 - self._own("lower", sides)
-        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp_max(LARGE)
-        values = torch.cat([values, y, -y], -1)
-        inside = slack > 0
-        share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
+        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
+        share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
     def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
@@ -324,13 +323,14 @@ class PerSample(Constants):
         """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""
         low = self.lower if sides.lower is None else sides.lower
         high = self.upper if sides.upper is None else sides.upper
-        return torch.minimum(torch.maximum(x, -_below(-low, x.dtype)), _below(high, x.dtype))
+        ends = _below(torch.stack(torch.broadcast_tensors(-low, high)), x.dtype)  # type: ignore[no-untyped-call]
+        return torch.minimum(torch.maximum(x, -ends[0]), ends[1])
 
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
         hidden = not may_look(held)
         if not hidden and bool(held.all()):
             return out
-        lost = ~held & x.isfinite().all(-1)
+        lost = held if hidden else ~held & x.isfinite().all(-1)
         if hidden or self.infeasible == "nan" or not bool(lost.any()):
             return torch.where(held.unsqueeze(-1), out, torch.full_like(out, torch.nan))
         _refuse_nan(sides)
@@ -353,7 +353,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into.per_sample
     if sides.b is not None:
-        sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
+        sides = sides._replace(b=sides.b.clamp_max(LARGE))
     batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:

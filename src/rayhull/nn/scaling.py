@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -83,8 +82,9 @@ class Slack(NamedTuple):
     @property
     def is_positive(self) -> Tensor:
         """Which samples (blocks) have slack in every row. Shape: (\\*)"""
-        each = [(part > 0).all(-1) for part in self if part is not None]
-        return reduce(torch.logical_and, each)
+        parts = [part for part in self if part is not None]
+        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))  # type: ignore[no-untyped-call]
+        return (torch.cat([part.expand(*batch, -1) for part in parts], -1) > 0).all(-1)
 
 
 class Gauge(Constants):

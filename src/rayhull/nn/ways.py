@@ -412,7 +412,7 @@ class Steps(Seen):
         if self.steps:
             low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
             first, *others = self._factors()
-            y = splitting(y, first, low, high, self.steps, wide=self.wide, sweep=others)
+            y = splitting(y, first, low, high, self.steps, wide=self.wide, sweep=others, equal=self.has_equalities)
             if self.closes:
                 m = self.back.shape[-1]
                 y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
@@ -445,7 +445,7 @@ class Steps(Seen):
             return (self.lower_seen, self.upper_seen) if isinstance(base, Tensor) else (self.lower, self.upper)
         lower = self.lower if sides.lower is None else sides.lower
         upper = self.upper if sides.upper is None else sides.upper
-        return lower - base, upper - base
+        return (lower - base, upper - base) if isinstance(base, Tensor) else (lower, upper)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """The limits of G y for the sides and the base point of each sample."""
