@@ -1,12 +1,14 @@
 """Layers on an accelerator: what they launch, what waits for the device, and times on a real one.
 
-``python -m benchmarks.device`` counts on a pretended device (:mod:`benchmarks.pretended`), which every machine has.
+``python -m benchmarks.device`` counts on a pretended device (:mod:`benchmarks.pretended`), which every machine has, and
+the kernels that torch.compile makes of the same operations, fused ones and calls of a library.
 ``--device cuda`` (or cpu) prints times over that of the Linear inside, with the peers that are installed beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -81,9 +83,33 @@ def counted(names: Iterable[str]) -> list[dict[str, Any]]:
             counts = {"forward": forward.launches.total(), "backward": backward.launches.total()}
             waits = (forward.waits + backward.waits).total()
             rows.append(
-                {"set": name, "strict": strict, **counts, "waits": waits, "how": said[0] if said else "closed form"}
+                {
+                    "set": name,
+                    "strict": strict,
+                    **counts,
+                    "waits": waits,
+                    "compiled": fused(name, strict),
+                    "how": said[0] if said else "closed form",
+                }
             )
     return rows
+
+
+@torch.no_grad()
+def fused(name: str, strict: bool) -> str:
+    """How many kernels the forward pass in evaluation is, once compiled: fused + calls of a library. Nothing is run."""
+    from torch._inductor import config
+    from torch._inductor.utils import get_code
+
+    layer = rh.Constrained(FEATURES, SETS[name](), strict=strict).eval()
+    layer.map.prepare()
+    features = torch.randn(BATCH, FEATURES)
+    graph = torch.export.export(layer, (features,)).module()  # what a device would run
+    with config.patch(force_disable_caches=True):
+        found = get_code(torch.compile(graph, fullgraph=True), features)
+    (code,) = (text for text in found if "def call(" in text)
+    calls = re.findall(r"(cpp_fused|extern_kernels)[\w.]*\(", code[code.index("def call(") :])
+    return f"{calls.count('cpp_fused')} + {calls.count('extern_kernels')}"
 
 
 def timed(names: Iterable[str], device: str, rounds: int) -> list[dict[str, Any]]:

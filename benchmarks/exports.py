@@ -1,8 +1,9 @@
-"""What an exported layer gives, target by target: python -m benchmarks.exports [--only TARGET ...].
+"""What an exported layer gives, target by target: python -m benchmarks.exports [--only TARGET ...] [--missing].
 
 Each cell: the largest difference to the layer in torch, the share of samples outside in rational arithmetic
 (inequalities and bounds), and the size of the file. JAX and ExecuTorch may live in environments of their own: cells of
 targets that are not installed here stay as they were measured there, and the results name the machine of each column.
+With ``--missing`` the cells that are there stay, too: a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
+from benchmarks.device import storage
 from benchmarks.harness import RESULTS, machine, save, table
 from rayhull.nn.export import to_onnx
 
@@ -30,10 +32,6 @@ Run = Callable[[Tensor, Sides], Any]
 
 
 # -- layers ----------------------------------------------------------------------------------------------------------
-
-
-def board() -> rh.Polyhedron:
-    return rh.checkerboard((8, 8), tiles=(2, 2)) & rh.box(-1, 1)
 
 
 def dense() -> rh.Polyhedron:
@@ -51,9 +49,11 @@ SETS: dict[str, tuple[Callable[[], rh.Polyhedron], dict[str, Any], dict[str, tup
         {},
         {"upper": (0.5, 1)},
     ),
-    "monotone 9 in a box": (lambda: rh.monotone(9) & rh.box(0, 1), {}, {}),
+    "monotone 9 in a box": (lambda: rh.monotone(9) & rh.box(0, 1), {}, {"b": (0.0, 0.1)}),
     "30 rows in R^50 and a box": (dense, {"method": "steps"}, {"b": (0.5, 1.5)}),
     "dispatch": (dispatch, {"method": "steps", "varies": {"b_eq": (2.0, 5.0)}}, {"b_eq": (2.0, 5.0)}),
+    "convex 12": (lambda: rh.convex(12), {"varies": {"b": (0.0, 0.1)}}, {"b": (0.0, 0.1)}),
+    "storage of 12 hours": (lambda: storage(12), {"varies": {"b": (1.5, 2.5)}}, {"b": (1.5, 2.5)}),
 }  # the set, how the layer is built, and the ranges of a side of the sample
 
 
@@ -81,6 +81,7 @@ def cases() -> dict[str, tuple[rh.Constrained, Sides]]:
 
 
 def exported(layer: rh.Constrained, sides: Sides) -> torch.export.ExportedProgram:
+    layer.map.prepare()
     batch = torch.export.Dim("batch", max=N)
     dynamic = {name: {0: batch} for name in ("features", *sides)}
     two = {name: side[:2] for name, side in sides.items()}
@@ -158,8 +159,8 @@ def measured(target: str, layer: rh.Constrained, sides: Sides) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         try:
             run, path = TARGETS[target](layer, sides, Path(folder))
-        except RuntimeError as error:  # ExecuTorch's portable kernels have no sort
-            return {"left out": str(error).splitlines()[0]}
+        except (RuntimeError, rh.RayhullError) as error:
+            return {"left out": str(error).splitlines()[0].split(":")[0]}
         x = torch.as_tensor(run(h, sides)).clone()
         size = None if path is None else path.stat().st_size
     P = layer.polyhedron
@@ -182,35 +183,35 @@ def cell(found: Mapping[str, Any]) -> str:
     return f"{found['difference']:.0e}, {found['outside']:.1%}{size}"
 
 
-def load() -> tuple[dict[str, Column], dict[str, Any]]:
+def load() -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns that were measured, and the machine of each."""
     path = RESULTS / "exports.json"
     kept = json.loads(path.read_text()) if path.exists() else {"columns": {}, "machines": {}}
     return kept["columns"], kept["machines"]
 
 
-def measure_column(target: str, layers: Mapping[str, tuple[rh.Constrained, Sides]]) -> None:
-    """A column anew; what is finished is kept."""
-    found: dict[str, Mapping[str, Any]] = {}
+def measure_column(target: str, layers: Mapping[str, tuple[rh.Constrained, Sides]], known: Column) -> None:
+    """The cells of a column that are not known; each is kept as soon as it is there."""
     for case, (layer, sides) in layers.items():
-        found[case] = measured(target, layer, sides)
+        found = known.get(case) or measured(target, layer, sides)
         columns, machines = load()  # another environment may have added its own
-        print(f"{target}: {case}: {cell(found[case])}", flush=True)
-        save(
-            "exports", {"samples": N, "columns": columns | {target: found}, "machines": machines | {target: machine()}}
-        )
+        columns[target] = {**columns.get(target, {}), case: found}
+        columns[target] = {name: columns[target][name] for name in layers if name in columns[target]}
+        print(f"{target}: {case}: {cell(found)}", flush=True)
+        save("exports", {"samples": N, "columns": columns, "machines": machines | {target: machine()}})
         (RESULTS / "exports.md").write_text(report(columns) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=list(TARGETS), choices=list(TARGETS), metavar="TARGET")
-    chosen, layers = parser.parse_args().only, cases()
-    for target in chosen:
+    parser.add_argument("--missing", action="store_true", help="keep the cells that are there")
+    given, layers = parser.parse_args(), cases()
+    for target in given.only:
         if find_spec(NEEDS.get(target, "torch")) is None:
             print(f"{target} is not installed here: its column stays as it is.")
         else:
-            measure_column(target, layers)
+            measure_column(target, layers, load()[0].get(target, {}) if given.missing else {})
 
 
 if __name__ == "__main__":

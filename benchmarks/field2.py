@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from benchmarks import harness
+from benchmarks import field2_labels, harness
 from benchmarks.field_dispatch import dispatch_problem, matpower_case
 from benchmarks.field_problems import FieldProblem, Quadratic, Recipe, quadratic_problem
 from benchmarks.field_training import STRICTLY_NEAREST, best_rate, measure, train
@@ -274,6 +274,15 @@ def dispatch(name: str) -> Callable[[Path, int], list[Row]]:
     return run
 
 
+def labels(name: str) -> Callable[[Path, int], list[Row]]:
+    def run(folder: Path, seeds: int) -> list[Row]:
+        torch.set_default_dtype(torch.float32)  # as theirs
+        source = field2_labels.SOURCES[name]
+        return field2_labels.scores(source, *field2_labels.read(folder, source), seeds)
+
+    return run
+
+
 TABLES: dict[str, Callable[[Path, int], list[Row]]] = {
     "botnet": botnet,
     "tourism": tourism,
@@ -281,6 +290,7 @@ TABLES: dict[str, Callable[[Path, int], list[Row]]] = {
     "case57": dispatch("case57"),
     "case118": dispatch("case118"),
     "case300": dispatch("case300"),
+    **{name: labels(name) for name in field2_labels.SOURCES},
 }
 
 
@@ -294,13 +304,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "--only", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="NAME", help=str(TABLES)
+        "--only", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="NAME", help=", ".join(TABLES)
     )
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     for name in options.only:
+        torch.set_default_dtype(torch.float64)
         rows = TABLES[name](options.folder, options.seeds)
         harness.save("field2", {"tables": load() | {name: rows}})
         PAGE.write_text(page(load()), encoding="utf-8")

@@ -29,12 +29,13 @@ import torch
 from benchmarks.harness import RESULTS, machine
 from benchmarks.learning_data import REAL, SPLITS
 from benchmarks.learning_fresh import FRESH
+from benchmarks.learning_large import LARGE
 from benchmarks.learning_made import BY_HAND, MADE
 from benchmarks.learning_problem import Problem
 from benchmarks.learning_training import BATCH, RATES, SEEDS, SEEDS_OF_A_SPLIT, measure
 from benchmarks.learning_ways import METHODS, WIDTH
 
-PROBLEMS = (*MADE, *REAL, *FRESH)
+PROBLEMS = (*MADE, *REAL, *FRESH, *LARGE)
 PAGE = RESULTS / "learning.json"
 
 
@@ -86,7 +87,7 @@ def is_done(name: str, row: dict[str, Any] | None) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def make(name: str, split: int = 0) -> Problem:
-    problem = REAL[name](split) if name in REAL else (MADE | FRESH)[name]()
+    problem = REAL[name](split) if name in REAL else (MADE | FRESH | LARGE)[name]()
     return replace(problem, name=name, by_hand=BY_HAND.get(name, problem.by_hand))
 
 

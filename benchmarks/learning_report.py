@@ -12,7 +12,7 @@ from benchmarks.harness import RESULTS, table
 from benchmarks.learning import PROBLEMS
 from benchmarks.learning_training import RATES, SEEDS
 
-OURS = ("auto", "nearest", "nearest, no leak", "steps", "shrink")
+OURS = ("auto", "auto, extents", "nearest", "nearest, no leak", "steps", "shrink")
 BEFORE = ("auto, before", "nearest, before", "nearest with leak, before", "steps, before", "shrink, before")
 HARD = (*OURS, *BEFORE, "RAYEN", "HardNet-Aff", "qpth", "Moreau")  # "before": the layer before it was rebuilt
 PEERS = ("by hand", "RAYEN", "HardNet-Aff", "qpth", "Moreau", "Pi-net", "penalty", "DC3")

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.optimize import linprog
 from torch import Tensor, nn
 
 import rayhull as rh
 from benchmarks import peers
 from benchmarks.learning_problem import Problem
 from benchmarks.peers import NotForThisSet
+from rayhull.sets.rows import Array
 
 WIDTH = 64
 Map = Callable[..., Tensor]
@@ -71,6 +74,30 @@ def ours(**options: object) -> Callable[[Problem], Head]:
         return Head(start, after_linear(layer), after_linear(layer.eval()), note=layer.describe(), layer=layer)
 
     return make
+
+
+def by_extents(problem: Problem) -> Head:
+    """auto with a unit for each coordinate, half of how far the set reaches along it, in place of one for all."""
+    layer = rh.Constrained(WIDTH, problem.P, varies=problem.varies)
+    if not (layer.map.keeps_inside and problem.P.is_bounded):
+        raise NotForThisSet("coefficients are no coordinates, or the set has no extents")
+    own = torch.as_tensor(half_extents(problem.P), dtype=torch.float32) / layer.map.units
+    taken = ours()(problem)
+    training, evaluation = (_times(into, own) for into in (taken.training, taken.evaluation))
+    return replace(taken, training=training, evaluation=evaluation, layer=None)
+
+
+def half_extents(P: rh.Polyhedron) -> Array:
+    """Half the length of the set's shadow on each coordinate (d,), by two linear programs each."""
+    rows = {"A_ub": P.inequalities.matrix, "b_ub": P.inequalities.rhs} if len(P.inequalities) else {}
+    equal = {"A_eq": P.equalities.matrix, "b_eq": P.equalities.rhs} if len(P.equalities) else {}
+    bounds = np.stack([P.lower_bounds, P.upper_bounds], 1)
+    ends = [[linprog(sign * e, **rows, **equal, bounds=bounds).fun for sign in (1, -1)] for e in np.eye(P.dim)]
+    return np.maximum(-np.sum(ends, 1) / 2, 1e-9)
+
+
+def _times(into: Map, units: Tensor) -> Map:
+    return lambda c, **sides: into(c * units, **sides)
 
 
 def after_linear(layer: rh.Constrained) -> Map:
@@ -136,6 +163,7 @@ def is_small(problem: Problem) -> bool:
 LEFT_OUT = f"left out beyond {SMALL} rows and bounds, or with sides of the sample: twenty minutes for 46 of them"
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
+    "auto, extents": by_extents,
     "nearest": ours(method="nearest"),
     "nearest, no leak": ours(method="nearest", leak=0.0),
     "steps": ours(method="steps"),

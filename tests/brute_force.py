@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-
-import numpy as np
 
 from rayhull import Polyhedron
 
@@ -15,10 +14,8 @@ def homogeneous_rows(P: Polyhedron) -> tuple[list[list[int]], list[list[int]]]:
     """Rows (b, -a) that are >= 0 (the last is t >= 0) and = 0 on the cone {(t, x)} over P."""
     tables = []
     for rows in (P.rows, P.equality_rows):
-        data, rhs = rows.exact
-        dense = np.zeros((len(rows), P.dim), dtype=object)
-        dense[rows.row_of_entry, rows.matrix.indices] = data
-        tables.append([[int(c), *(-int(v) for v in row)] for row, c in zip(dense, rhs, strict=True)])
+        A, b = rows.dense_integers()
+        tables.append([[c, *(-v for v in row)] for row, c in zip(A.tolist(), b.tolist(), strict=True)])
     return [*tables[0], [1] + [0] * P.dim], tables[1]
 
 
@@ -52,16 +49,20 @@ def null_vector(rows: list[list[int]], width: int) -> list[int] | None:
     return [v // common for v in integers]
 
 
+def cone_rays(rows: list[list[int]], equal: list[list[int]], sizes: Iterable[int]) -> set[tuple[int, ...]]:
+    """Primitive rays of {rows >= 0, equal = 0}, from so many rows that are tight."""
+    found: set[tuple[int, ...]] = set()
+    for chosen in itertools.chain.from_iterable(itertools.combinations(rows, size) for size in sizes):
+        vector = null_vector([*equal, *chosen], len(rows[0]))
+        for sign in (1, -1) if vector is not None else ():
+            candidate = [sign * v for v in vector or []]
+            if all(sum(a * v for a, v in zip(row, candidate, strict=True)) >= 0 for row in rows):
+                found.add(tuple(candidate))
+    return found
+
+
 def vertices_and_rays(P: Polyhedron) -> tuple[set[tuple[Fraction, ...]], set[tuple[int, ...]]]:
     """Vertices as fractions and rays as primitive integers of a set without lines."""
-    rows, equal = homogeneous_rows(P)
-    found: set[tuple[int, ...]] = set()
-    for size in range(P.dim + 1):
-        for chosen in itertools.combinations(rows, size):
-            vector = null_vector([*equal, *chosen], P.dim + 1)
-            for sign in (1, -1) if vector is not None else ():
-                candidate = [sign * v for v in vector or []]
-                if all(sum(a * v for a, v in zip(row, candidate, strict=True)) >= 0 for row in rows):
-                    found.add(tuple(candidate))
+    found = cone_rays(*homogeneous_rows(P), range(P.dim + 1))
     vertices = {tuple(Fraction(v, c[0]) for v in c[1:]) for c in found if c[0] > 0}
     return vertices, {c[1:] for c in found if c[0] == 0}

@@ -3,14 +3,17 @@
 import itertools
 from contextlib import contextmanager
 from fractions import Fraction
-from math import comb, gcd
+from math import comb
 from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from rayhull import Polyhedron
+from rayhull.conversion.slack_form import slack_form
 from rayhull.core import library
+from tests.brute_force import cone_rays
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
 PATHS = pytest.mark.parametrize("compiled", [False, True], ids=["reference", "core"], indirect=True)
@@ -31,32 +34,10 @@ matrices = shapes.flatmap(
 
 
 def in_basis_coordinates(A):
-    """Integer C with {A x <= 0} = {y >= 0, C y >= 0}, y = -B x, for the first independent rows B of A; d = rank."""
-    A = [[Fraction(int(a)) for a in row] for row in A]
-    d = len(A[0])
-    reduced, basis = [], []  # reduced: echelon rows with what combination of basis rows they are
-    rest = []
-    for row in A:
-        vector, combination = list(row), [Fraction(0)] * d
-        for pivot, echelon, made in reduced:
-            factor = vector[pivot]
-            vector = [a - factor * b for a, b in zip(vector, echelon, strict=True)]
-            combination = [a + factor * b for a, b in zip(combination, made, strict=True)]
-        pivot = next((i for i, a in enumerate(vector) if a), None)
-        if pivot is None:
-            rest.append(combination)
-            continue
-        made = [-a for a in combination]
-        made[len(basis)] += 1
-        basis.append(row)
-        reduced.append((pivot, [a / vector[pivot] for a in vector], [a / vector[pivot] for a in made]))
-    C = []
-    for row in rest:
-        scale = np.lcm.reduce([a.denominator for a in row])
-        row = [int(a * scale) for a in row]
-        C.append([a // max(1, gcd(*row)) for a in row])
-    assert len(basis) == d, "the cone must be pointed"
-    return np.array(C, dtype=object).reshape(len(rest), d)
+    """Integer C with {A x <= 0} = {y >= 0, C y >= 0}, y = -B x, for independent rows B of A; d = rank."""
+    form = slack_form(Polyhedron(A))
+    assert form.rank == np.shape(A)[1], "the cone must be pointed"
+    return form.G
 
 
 def homogeneous(P):
@@ -88,23 +69,9 @@ def random_rows(n, k, seed, dtype=int):
 
 
 def brute_force(C):
-    """Primitive extreme rays by trying every k - 1 rows, exactly."""
+    """Primitive extreme rays of {y >= 0, C y >= 0} by trying every k - 1 rows, exactly."""
     k = np.shape(C)[1]
-    rows = [[int(i == j) for j in range(k)] for i in range(k)] + [[int(a) for a in row] for row in C]
-    found = set()
-    for some in itertools.combinations(rows, k - 1):
-        y = [(-1) ** i * determinant([[row[j] for j in range(k) if j != i] for row in some]) for i in range(k)]
-        if sum(y) < 0:
-            y = [-a for a in y]
-        if any(y) and all(sum(a * b for a, b in zip(row, y, strict=True)) >= 0 for row in rows):
-            found.add(tuple(a // gcd(*y) for a in y))
-    return sorted(found)
-
-
-def determinant(M):
-    if not M:
-        return 1
-    return sum((-1) ** j * a * determinant([row[:j] + row[j + 1 :] for row in M[1:]]) for j, a in enumerate(M[0]) if a)
+    return sorted(cone_rays([*np.eye(k, dtype=int).tolist(), *np.asarray(C).tolist()], [], [k - 1]))
 
 
 def exactly(C):

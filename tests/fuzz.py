@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import re
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 PARTS = ("cones", "conversion", "files", "gradients", "projection", "strict")
 PAGE, FILE = (Path(__file__).parents[1] / "docs" / name for name in ("fuzz.md", "fuzz.json"))
@@ -35,6 +40,17 @@ def main() -> None:
         if options.write:
             write(part, {"minutes": minutes, "seed": seed, "counts": counts})
     print("no wrong answer")
+
+
+def counted(one: Callable[[np.random.Generator], str], seconds: float, seed: int) -> Counter[str]:
+    """How often each outcome came until the time was up; raises on the first wrong one, with the seed that makes it."""
+    seen, end = Counter[str](), time.monotonic() + seconds
+    for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
+        try:
+            seen[one(np.random.default_rng([seed, number]))] += 1
+        except Exception as error:
+            raise AssertionError(f"wrong on numpy.random.default_rng([{seed}, {number}])") from error
+    return seen
 
 
 def write(part: str, result: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import time
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -19,6 +18,7 @@ from scipy.optimize import nnls
 import rayhull as rh
 from benchmarks.conversion_cases import run as run_engine
 from tests.brute_force import vertices_and_rays
+from tests.fuzz import counted
 
 RESTATED = ("units", "scaled rows", "far row", "permuted")
 SEEN = Counter[str]()
@@ -117,7 +117,7 @@ def in_fractions(P: rh.Polyhedron, G: rh.Generators) -> str:
     The other way round rounding decides: noise of 1e-16 may cut a segment down to a point.
     """
     tables = [_dense(rows, False) for rows in (P.rows, P.equality_rows)]
-    A, b, E, e = (_fractions(part) for table in tables for part in table)
+    A, b, E, e = (as_fractions(part) for table in tables for part in table)
     try:
         exact = convert(rh.Polyhedron(A, b, E, e))
     except rh.EmptySetError:
@@ -131,8 +131,9 @@ def in_fractions(P: rh.Polyhedron, G: rh.Generators) -> str:
     return "the same in fractions"
 
 
-def _fractions(values: np.ndarray) -> np.ndarray:
-    return np.array([Fraction(float(v)) for v in values.ravel()], dtype=object).reshape(values.shape)
+def as_fractions(values: Any) -> np.ndarray:
+    """Floats as the fractions that they are."""
+    return np.array([Fraction(float(v)) for v in np.ravel(values)], dtype=object).reshape(np.shape(values))
 
 
 def is_generated(G: rh.Generators, x: np.ndarray, weight: float, size: float) -> bool:
@@ -236,13 +237,4 @@ def one(rng: np.random.Generator) -> str:
 
 def run(seconds: float, seed: int) -> dict[str, int]:
     """Convert random sets until the time is up; raises on the first wrong answer, with the seed that makes it."""
-    seen: Counter[str] = Counter()
-    end = time.monotonic() + seconds
-    number = 0
-    while time.monotonic() < end:
-        try:
-            seen[one(np.random.default_rng([seed, number]))] += 1
-        except Exception as error:
-            raise AssertionError(f"wrong on numpy.random.default_rng([{seed}, {number}])") from error
-        number += 1
-    return dict(seen + SEEN)
+    return dict(counted(one, seconds, seed) + SEEN)

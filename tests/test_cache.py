@@ -101,7 +101,7 @@ def test_a_ray_that_is_missing_unseen_is_noticed_by_the_name_of_the_cone(calls, 
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("fault", ["missing", "twice", "outside", "inside"])
+@pytest.mark.parametrize("fault", ["missing", "twice", "outside", "inside", "other order"])
 def test_rays_from_disk_are_verified_even_if_their_digest_is_right(calls, own_folder, fault):
     P = cyclic_cone(10, 4)  # simple: the edges tell that a ray is missing
     first = rh.convert(P)
@@ -113,11 +113,12 @@ def test_rays_from_disk_are_verified_even_if_their_digest_is_right(calls, own_fo
         "twice": np.concatenate([rays, rays[:1]]),
         "outside": np.concatenate([rays[1:], -rays[:1]]),
         "inside": np.concatenate([rays, rays[:1] + rays[1:2]]),
+        "other order": rays[::-1],  # not wrong
     }[fault]
     np.savez(file, rays=wrong, digest=np.array(cache.digest_of(file.stem, wrong)))
     cache.forget()
     np.testing.assert_array_equal(rh.convert(P).exact.rays, first.exact.rays)
-    assert len(calls) == 2
+    assert len(calls) == (1 if fault == "other order" else 2)
 
 
 @pytest.mark.parametrize("thing", ["folder", "pipe", "broken link"])

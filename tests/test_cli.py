@@ -13,6 +13,7 @@ import pytest
 import rayhull as rh
 from rayhull.cli import main
 from rayhull.conversion.files import read, write
+from rayhull.core import library
 from tests.zoo import feasible_cone
 
 
@@ -113,6 +114,15 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_info_says_in_one_line_that_torch_is_missing():
+    code = "import sys; sys.modules['torch'] = None; from rayhull.cli import main; main(['info'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == f"rayhull {rh.__version__}"
+    assert len(done.stdout.splitlines()) == 2
+    if "operators: compiled" in library.status():
+        assert "operators: none (they need torch, which is not installed: pip install torch)" in done.stdout
+
+
 @pytest.mark.parametrize("module", ["numpy", "scipy.sparse", "rayhull.conversion.files"])
 def test_ctrl_c_while_modules_are_imported_is_ctrl_c(triangle, module):
     """Also where the module that was interrupted turns it into an error of its own."""
@@ -160,7 +170,7 @@ def test_help_answers_without_importing_torch_or_scipy():
 def test_ctrl_c_stops_a_long_conversion_at_once(tmp_path):
     path = tmp_path / "grid.ine"
     write(path, rh.ordered(None, (16, 16)))
-    command = [sys.executable, "-m", "rayhull.cli", "convert", str(path), "--max-generators", "100000000"]
+    command = [sys.executable, "-m", "rayhull", "convert", str(path), "--max-generators", "100000000"]
     terminal, theirs = os.openpty()  # on a terminal there is a progress bar: its first line says that work has begun
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)

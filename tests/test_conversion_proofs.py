@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.conversion.double_description import extreme_rays, verified_rays
+from rayhull.conversion.slack_form import SlackForm
+from rayhull.conversion.slack_form_floats import FloatSlackForm
 from rayhull.conversion.verification import prove_complete
 from rayhull.sets.reading import read_rows
 from tests import fuzz_conversion
@@ -24,42 +25,37 @@ def unchecked(A=None, b=None, A_eq=None, b_eq=None, lower=None):
     return rh.Polyhedron.from_rows(rows, equalities, low, None, (dim,), check=False)
 
 
-def test_a_set_that_is_empty_by_less_than_the_solver_sees_is_refused_by_conversion():
-    P = unchecked([[1], [-1]], [Fraction(0), Fraction(-1, 10**12)])
-    with pytest.raises(rh.EmptySetError):
-        rh.convert(P)
-
-
 TINY = Fraction(1, 10**20)
 
 
 @pytest.mark.parametrize("gap", [TINY, 0, -TINY], ids=["room", "touching", "empty"])
 @pytest.mark.parametrize(
-    ("rows", "rhs", "vertices"),
+    ("stated", "room", "touching", "said"),
     [
-        ([[1, 1], [-1, -1]], lambda gap: [1, gap - 1], (2, 1)),  # two rows against each other: lines are left
-        ([[-1, 0], [0, -1], [1, 1]], lambda gap: [0, 0, gap], (3, 1)),  # a triangle that shrinks to a point
-        ([[1, 0], [-1, 0], [0, 1], [0, -1]], lambda gap: [1, gap - 1, 5, 5], (4, 2)),  # a box that shrinks to a side
+        (lambda gap: dict(A=[[1, 1], [-1, -1]], b=[1, gap - 1]), (2, 0, 1), (1, 0, 1), "no common point"),
+        (lambda gap: dict(A=[[-1, 0], [0, -1], [1, 1]], b=[0, 0, gap]), (3, 0, 0), (1, 0, 0), "no common point"),
+        (
+            lambda gap: dict(A=[[1, 0], [-1, 0], [0, 1], [0, -1]], b=[1, gap - 1, 5, 5]),
+            (4, 0, 0),
+            (2, 0, 0),
+            "no common",
+        ),
+        (
+            lambda gap: dict(A=[[1, 1]], b=[1 + gap], A_eq=[[1, 1]], b_eq=[1]),
+            (1, 0, 1),
+            (1, 0, 1),
+            "add up to 0 <= a neg",
+        ),
     ],
+    ids=["strip", "triangle", "box", "along an equality"],
 )
-def test_emptiness_is_decided_by_the_last_digit(rows, rhs, vertices, gap):
-    P = unchecked(rows, rhs(gap))
+def test_emptiness_is_decided_by_the_last_digit(stated, room, touching, said, gap):
+    P = unchecked(**stated(gap))
     if gap < 0:
-        with pytest.raises(rh.EmptySetError, match="no common point"):
+        with pytest.raises(rh.EmptySetError, match=said):
             rh.convert(P, cache=False)
     else:
-        G = rh.convert(P, cache=False)
-        assert len(G.vertices) == vertices[0 if gap else 1]
-
-
-@pytest.mark.parametrize("gap", [TINY, 0, -TINY])
-def test_an_inequality_along_an_equality_is_decided_by_the_last_digit(gap):
-    P = unchecked([[1, 1]], [1 + gap], [[1, 1]], [1])
-    if gap < 0:
-        with pytest.raises(rh.EmptySetError, match="add up to 0 <= a negative number"):
-            rh.convert(P, cache=False)
-    else:
-        assert counts(P) == (1, 0, 1)
+        assert counts(P) == (room if gap else touching)
 
 
 @pytest.mark.parametrize("gap", [0, TINY])
@@ -86,10 +82,8 @@ def test_rows_that_are_dependent_modulo_one_prime_are_independent():
 
 
 @pytest.mark.parametrize("kind", ["exact", "floats"])
-def test_a_generator_outside_the_set_is_never_returned(monkeypatch, never_in_fractions, kind):
-    from rayhull.conversion.slack_form import SlackForm
-    from rayhull.conversion.slack_form_floats import FloatSlackForm
-
+@pytest.mark.parametrize("fault", ["points", "simplicial_rays"])
+def test_a_generator_outside_the_set_is_never_returned(monkeypatch, never_in_fractions, kind, fault):
     form = SlackForm if kind == "exact" else FloatSlackForm
     original = form.points
 
@@ -97,20 +91,12 @@ def test_a_generator_outside_the_set_is_never_returned(monkeypatch, never_in_fra
         tops, bottoms = original(self, t, y)
         return tops + 1, bottoms
 
-    monkeypatch.setattr(form, "points", shifted)
+    turned = shifted if fault == "points" else lambda self: -self.edges[self.equalities :]
+    monkeypatch.setattr(form, fault, turned)
+    row = [1, 1] if kind == "exact" else [0.1, 0.1]
+    P = rh.Polyhedron([row], 1, lower=0) if fault == "points" else rh.Polyhedron([row, [0, 1]])
     with pytest.raises(rh.UnverifiedError, match="A generator breaks a row"):
-        rh.convert(rh.Polyhedron([[1, 1]] if kind == "exact" else [[0.1, 0.1]], 1, lower=0), cache=False)
-
-
-@pytest.mark.parametrize("kind", ["exact", "floats"])
-def test_a_ray_outside_the_set_is_never_returned(monkeypatch, never_in_fractions, kind):
-    from rayhull.conversion.slack_form import SlackForm
-    from rayhull.conversion.slack_form_floats import FloatSlackForm
-
-    form = SlackForm if kind == "exact" else FloatSlackForm
-    monkeypatch.setattr(form, "simplicial_rays", lambda self: -self.edges[self.equalities :])
-    with pytest.raises(rh.UnverifiedError, match="A generator breaks a row"):
-        rh.convert(rh.Polyhedron([[1, 1], [0, 1]] if kind == "exact" else [[0.1, 0.1], [0, 1]]), cache=False)
+        rh.convert(P, cache=False)
 
 
 def test_a_row_that_was_thought_dependent_and_is_not_is_noticed(monkeypatch):
@@ -163,16 +149,6 @@ def test_the_full_proof_says_where_it_cannot_decide():
     assert counts(P) == (1, 0, 0)
     with pytest.raises(rh.UnverifiedError, match="cannot decide this set"):
         counts(P, verify="full")
-
-
-@pytest.mark.parametrize("fault", ["not extreme", "outside"])
-def test_rays_from_elsewhere_are_verified(fault):
-    C = np.array([[1, 1, -1], [-1, 2, 3]])
-    rays = extreme_rays(C)
-    np.testing.assert_array_equal(verified_rays(C, rays[::-1]), rays)
-    wrong = rays[0] + rays[1] if fault == "not extreme" else -rays[0]
-    with pytest.raises(rh.UnverifiedError):
-        verified_rays(C, np.concatenate([rays, [wrong]]))
 
 
 def test_the_fuzz_finds_nothing_and_finds_a_missing_ray(monkeypatch):

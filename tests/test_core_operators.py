@@ -61,10 +61,9 @@ def solve(rows, m, sides, y, effort, guess=(None, None), scale=None):
 
 
 EFFORTS = {
-    "pivoting": operators.Effort(0, 0.1, 24, 2000, False),
-    "bounds last": operators.Effort(0, 0.1, 24, 2000, True),
-    "gradients first": operators.Effort(12, 0.1, 24, 2000, False),
-    "exact": operators.Effort(0, 0.1, 0, 2000, False),
+    "pivoting": operators.Effort(0, 0.1, 24, 2000),
+    "gradients first": operators.Effort(12, 0.1, 24, 2000),
+    "exact": operators.Effort(0, 0.1, 0, 2000),
 }
 
 
@@ -116,7 +115,7 @@ def test_a_chain_of_differences_is_solved_inside_its_envelope():
         (torch.eye(40) - 2 * torch.eye(40).roll(1, 1) + torch.eye(40).roll(2, 1))[:38].double()
     )
     around, y = sides(torch.zeros(1, 38, dtype=torch.float64), 40, 1.0), random(0, 30, 40)
-    x, multipliers, _, status = solve(sparse_rows(G), 38, around, y, EFFORTS["bounds last"])
+    x, multipliers, _, status = solve(sparse_rows(G), 38, around, y, EFFORTS["pivoting"])
     assert (status == 0).all()
     assert_nearest(G.expand(30, -1, -1), 38, around, y, x, multipliers, atol=1e-10)
 
@@ -187,7 +186,7 @@ def test_rows_that_are_no_differences_are_refused_by_the_forest():
 def test_every_sample_may_have_rows_of_its_own():
     G, y = torch.nn.functional.normalize(random(0, 20, 6, 9), dim=2), random(1, 20, 9)
     around = sides((G @ (0.1 * random(2, 20, 9, 1)))[:, :, 0], 9, 2.0)
-    effort = operators.Effort(20, 0.0, 24, 2000, False)
+    effort = operators.Effort(20, 0.0, 24, 2000)
     x, multipliers, _, status = solve(operators.Rows.of_samples(G), 4, around, y, effort)
     assert (status == 0).all()
     assert_nearest(G, 4, around, y, x, multipliers)
@@ -389,7 +388,7 @@ def test_gradients_of_clipped_shifts_are_those_of_the_definition(n, scaled, own,
         shifts, *_ = operators.clipped_shift(at, a, (c, lower, upper), equality)
         shifts[1:2] = torch.nan  # of a block with no feasible point
         g, out = random(4, *x.shape).to(dtype), torch.full_like(x, 7.0)
-        w = operators.clipped_shift_backward(g, x, index, scale, shifts, a, lower, upper, equality, out)
+        w = operators.clipped_shift_backward(g, at._replace(out=out), a, shifts, (lower, upper), equality)
         mine = in_blocks(g, index, None if scale is None else 1 / scale)
         mine[1:2] = 0.0
         v = in_blocks(x, index, scale) - shifts * a
@@ -420,7 +419,7 @@ def test_gradients_of_pooled_chains_are_those_of_the_definition(n, scaled, own, 
         assert open_ == 0
         multipliers[1:2] = torch.nan  # of a block with no feasible point
         g, out = random(4, *x.shape).to(dtype), torch.full_like(x, 7.0)
-        w = operators.pool_adjacent_backward(g, x, index, scale, multipliers, *path, lower, upper, out)
+        w = operators.pool_adjacent_backward(g, at._replace(out=out), path, multipliers, (lower, upper))
         mine = in_blocks(g, index, None if scale is None else 1 / scale)
         mine[multipliers.isnan().any(1)] = 0.0
         active, v = multipliers > 0, in_blocks(x, index, scale) - multipliers @ G
@@ -436,22 +435,23 @@ def test_backward_passes_in_places_refuse_what_does_not_fit():
     a, lower, upper, out = random(1, 3), random(2, 1, 3), random(3, 1, 3), torch.empty_like(x)
     shifts, multipliers, ones = random(4, 8, 1), random(5, 8, 2), torch.ones(3).double()
     path = torch.arange(3).int(), torch.arange(2).int(), ones[:2], ones
+    at, bounds = operators.InPlace(x, index, scale, out), (lower, upper)
     for said, values in (
-        ("one gradient for each point", (x[:3], x, index, scale, shifts, a, lower, upper, True, out)),
-        ("one shift for each block", (x, x, index, scale, shifts[:7], a, lower, upper, True, out)),
-        ("one coefficient", (x, x, index, scale, shifts, a[:2], lower, upper, True, out)),
-        ("out of range", (x, x, index + 9, scale, shifts, a, lower, upper, True, out)),
-        ("like the points", (x, x, index, scale, shifts, a, lower, upper, True, out.float())),
-        ("one row, or one for each", (x, x, index, scale, shifts, a, lower.expand(3, 3), upper, True, out)),
+        ("one gradient for each point", (x[:3], at, a, shifts, bounds, True)),
+        ("one multiplier for each row", (x, at, a, shifts[:7], bounds, True)),
+        ("one coefficient", (x, at, a[:2], shifts, bounds, True)),
+        ("out of range", (x, at._replace(places=index + 9), a, shifts, bounds, True)),
+        ("like the points", (x, at._replace(out=out.float()), a, shifts, bounds, True)),
+        ("one row, or one for each", (x, at, a, shifts, (lower.expand(3, 3), upper), True)),
     ):
         with pytest.raises(RuntimeError, match=said):
             operators.clipped_shift_backward(*values)
     for said, values in (
-        ("one gradient for each point", (x[:3], x, index, scale, multipliers, *path, lower, upper, out)),
-        ("one multiplier", (x, x, index, scale, multipliers[:7], *path, lower, upper, out)),
-        ("one multiplier", (x, x, index, scale, multipliers[:, :1], *path, lower, upper, out)),
-        ("a path needs", (x, x, index, scale, multipliers, path[0][:2], *path[1:], lower, upper, out)),
-        ("out of range", (x, x, index, scale, multipliers, path[0] + 1, *path[1:], lower, upper, out)),
+        ("one gradient for each point", (x[:3], at, path, multipliers, bounds)),
+        ("one multiplier", (x, at, path, multipliers[:7], bounds)),
+        ("one multiplier", (x, at, path, multipliers[:, :1], bounds)),
+        ("a path needs", (x, at, (path[0][:2], *path[1:]), multipliers, bounds)),
+        ("out of range", (x, at, (path[0] + 1, *path[1:]), multipliers, bounds)),
     ):
         with pytest.raises(RuntimeError, match=said):
             operators.pool_adjacent_backward(*values)

@@ -16,6 +16,7 @@ from rayhull.conversion.budget import Limits
 from rayhull.conversion.double_description import extreme_rays, minor_divisor
 from rayhull.conversion.slack_form import independent_rows
 from rayhull.core import conversion as core
+from rayhull.core import library
 from rayhull.core.reference import adjacency
 from rayhull.core.reference.verification import BROKEN, NEGATIVE, NO_FAULT, products
 from rayhull.errors import BudgetExceededError, UnverifiedError
@@ -208,6 +209,18 @@ def test_progress_is_reported_and_ends_with_all_rows(compiled):
     assert seen[-1] == (len(C), len(C), 2275, 0)
     assert all(0 <= row <= rows == len(C) for row, rows, _, _ in seen)
     assert len(seen) < 100
+
+
+@pytest.mark.parametrize("outcomes", [[core.NO_MEMORY], [core.PAUSED, core.NO_MEMORY]], ids=["at once", "in a thread"])
+def test_a_lack_of_memory_is_said_with_what_to_do(outcomes, monkeypatch):
+    if library.load("conversion") is None:
+        pytest.skip("the core is not compiled")
+    left, call = iter(outcomes), core._call
+    monkeypatch.setattr(
+        core, "_call", lambda lib, name, *rest: next(left) if "take" in name else call(lib, name, *rest)
+    )
+    with pytest.raises(MemoryError, match="lower max_bytes"):
+        extreme_rays(random_rows(14, 6, 0))
 
 
 def test_bad_input_is_named():

@@ -79,14 +79,9 @@ def test_the_loss_of_a_soft_method_is_also_that_of_its_nearest_points(name, imag
         assert measures["projected_loss"] > 0.35  # a point of the set: never below the optimum
 
 
-def test_the_optimum_is_the_papers_lower_bound(images):
-    task = projection.build(settings("optimum"), images.validation)
-    with torch.no_grad():
-        assert task.evaluate()["val_loss"] == pytest.approx(0.35555, abs=5e-6)
-
-
-def test_an_identity_start_begins_at_the_optimum(images):
-    task = projection.build(settings("constrained", start="identity"), images.validation).eval()
+@pytest.mark.parametrize(("name", "options"), [("optimum", {}), ("constrained", {"start": "identity"})])
+def test_the_optimum_and_an_identity_start_have_the_papers_lower_bound(images, name, options):
+    task = projection.build(settings(name, **options), images.validation).eval()
     with torch.no_grad():
         assert task.evaluate()["val_loss"] == pytest.approx(0.35555, abs=5e-6)
 
@@ -242,16 +237,6 @@ def test_the_ordinary_layer_is_timed_though_evaluation_is_strict(images):
     assert task.method.layer.strict
     inference.forward_pass(task)
     assert not task.method.layer.strict
-
-
-def test_the_plateau_schedule_waits_five_epochs_and_divides_by_ten():
-    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1e-4)
-    schedule = Schedule(optimizer, "plateau", 100)
-    for _ in range(6):
-        schedule.after_epoch(1.0)
-        assert schedule.rate() == 1e-4
-    schedule.after_epoch(1.0)
-    assert schedule.rate() == pytest.approx(1e-5)
 
 
 @pytest.mark.parametrize(

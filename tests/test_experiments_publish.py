@@ -136,17 +136,8 @@ def test_rows_that_others_replace_can_be_taken_out(results, tmp_path, capsys):
 def test_figures_and_tables_of_a_page_come_from_what_is_published(results, tmp_path):
     to, page = tmp_path / "published", tmp_path / "page.md"
     page.write_text("before\n<!-- projection -->\nold\n<!-- end -->\nafter\n")
-    command = [
-        "publish",
-        "--out",
-        str(results),
-        "--to",
-        str(to),
-        "--fill",
-        str(page),
-        "--draw",
-        str(tmp_path / "drawn"),
-    ]
+    command = ["publish", "--out", str(results), "--to", str(to), "--fill", str(page)]
+    command += ["--draw", str(tmp_path / "drawn")]
     assert cli.main([*command, "--format", "svg", "pdf"]) == 0
     assert "3.92 ± 0.20 %" in page.read_text()
     assert "old" not in page.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import signal
@@ -158,11 +159,13 @@ def test_a_folder_from_other_settings_is_refused_and_left_as_it_is(tmp_path, cap
     assert lines(tmp_path) == before
 
 
-def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(tmp_path):
-    def saved(*arguments: str) -> dict:
-        given = ["run", "projection", "--method", "constrained", *arguments]
-        return cli.settings_of(cli.parser(given).parse_args(given))
+def settings_of(study: str, *arguments: str) -> Any:
+    given = ["run", study, "--method", "constrained", *arguments]
+    return cli.settings_of(cli.parser(given).parse_args(given))
 
+
+def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(tmp_path):
+    saved = functools.partial(settings_of, "projection")
     assert (saved().learning_rate, saved().schedule) == (3e-3, "cosine")
     paper = saved("--paper-settings")
     assert (paper.learning_rate, paper.schedule, paper.epochs) == (1e-4, "plateau", 500)
@@ -171,12 +174,8 @@ def test_a_method_runs_at_its_own_best_settings_unless_the_papers_are_asked_for(
 
 
 def test_a_decoder_of_ours_has_the_set_from_the_start_and_the_papers_settings_on_demand():
-    def saved(*arguments: str) -> Any:
-        given = ["run", "vae", "--method", "constrained", *arguments]
-        return cli.settings_of(cli.parser(given).parse_args(given))
-
-    assert (saved().epochs, saved().schedule, saved().free_epochs) == (60, "cosine", 0)
-    paper = saved("--paper-settings")
+    ours, paper = settings_of("vae"), settings_of("vae", "--paper-settings")
+    assert (ours.epochs, ours.schedule, ours.free_epochs) == (60, "cosine", 0)
     assert (paper.epochs, paper.schedule, paper.learning_rate) == (200, "plateau", 1e-4)
 
 
@@ -247,24 +246,18 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, capsys, monkeypatch)
     assert lines(tmp_path / "full") == lines(tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
-    run(tmp_path, "--method", "unconstrained", "--epochs", "1")
-    folder = tmp_path / "projection" / "unconstrained" / "seed-0"
-    (folder / results.SUMMARY).unlink()
-    (folder / results.CHECKPOINT).write_bytes(b"not a checkpoint")
-    assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 2
-    assert "checkpoint.pt is damaged" in capsys.readouterr().err
-
-
-def test_a_checkpoint_of_another_network_is_named(tmp_path, capsys):
+@pytest.mark.parametrize("fault", ["checkpoint.pt is damaged", "of another network"])
+def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path, capsys, fault):
     assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 0
     folder = tmp_path / "projection" / "unconstrained" / "seed-0"
     (folder / results.SUMMARY).unlink()
     state = torch.load(folder / results.CHECKPOINT, weights_only=True)
     state["task"].popitem()
     torch.save(state, folder / results.CHECKPOINT)
+    if "damaged" in fault:
+        (folder / results.CHECKPOINT).write_bytes(b"not a checkpoint")
     assert run(tmp_path, "--method", "unconstrained", "--epochs", "1") == 2
-    assert "of another network" in capsys.readouterr().err
+    assert fault in capsys.readouterr().err
 
 
 def test_a_damaged_line_in_the_middle_is_not_skipped(tmp_path):

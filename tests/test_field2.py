@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rayhull as rh
-from benchmarks import field2, field2_page
+from benchmarks import field2, field2_labels, field2_page
 from benchmarks.field_dispatch import dispatch_problem, matpower_case
 
 RULES = "ordering y_0 y_1 y_2\ny_0 - 2y_1 >= 0\ny_1 >= 0\n\ny_2 - y_0 >= 0\n"
@@ -132,3 +132,50 @@ def test_the_page_has_what_was_computed() -> None:
     assert "0.1000 (0.1000 .. 0.1000) %" in text
     assert "Homeomorphic Projection*, published" in text
     assert "botnet" not in text
+
+
+TREE = """@RELATION genes
+@ATTRIBUTE one numeric
+@ATTRIBUTE two {a,b}
+@ATTRIBUTE class hierarchical 1,1/1,1/2,2
+@DATA
+0.5,a,1/1@2 % a gene
+?,b,1/2
+1.5,a,2
+"""
+
+
+def test_a_file_of_labels_has_every_class_with_those_above_it(tmp_path: Path) -> None:
+    (tmp_path / "genes.arff").write_text(TREE)
+    found = field2_labels.read_arff(tmp_path / "genes.arff")
+    assert found.names == ["1", "1.1", "1.2", "2", "root"]
+    assert {(found.names[c], found.names[p]) for c, p in found.edges} == {
+        ("1", "root"), ("2", "root"), ("1.1", "1"), ("1.2", "1"),
+    }  # fmt: skip
+    assert found.X.tolist() == [[0.5, 1, 0], [1.0, 0, 1], [1.5, 1, 0]]
+    assert [[found.names[k] for k in np.flatnonzero(y)] for y in found.Y] == [
+        ["1", "1.1", "2", "root"], ["1", "1.2", "root"], ["2", "root"],
+    ]  # fmt: skip
+    assert found.evaluated.tolist() == [True, True, True, True, False]
+    with pytest.raises(SystemExit, match="is missing: it is in"):
+        field2_labels.read(tmp_path, field2_labels.SOURCES["enron"])
+
+
+def test_terms_of_go_have_the_parents_that_are_stated() -> None:
+    assert list(field2_labels._links("root/GO1,GO1/GO2,GO3/GO2")) == [("GO1", "root"), ("GO2", "GO1"), ("GO2", "GO3")]
+
+
+def test_average_precision_counts_equal_scores_together() -> None:
+    labels = np.array([1, 0, 1, 0])
+    assert field2_labels.average_precision(np.array([0.9, 0.8, 0.7, 0.1]), labels) == pytest.approx((1 + 2 / 3) / 2)
+    assert field2_labels.average_precision(np.full(4, 0.5), labels) == pytest.approx(0.5)
+
+
+def test_both_heads_learn_labels_and_obey_the_hierarchy(tmp_path: Path) -> None:
+    (tmp_path / "genes.arff").write_text(TREE)
+    data = field2_labels.read_arff(tmp_path / "genes.arff")
+    source = field2_labels.Source(("genes.arff",), "genes.arff", 16, 150, 1.0, "", 1e-2)
+    rows = field2_labels.scores(source, [data], data, seeds=1)
+    assert [row["method"] for row in rows] == list(field2_labels.HEADS)
+    assert all(row["score"] > 0.9 and row["violation"] == 0 for row in rows)
+    assert "genes" not in field2_page.labels({"enron": rows})

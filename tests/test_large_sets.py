@@ -14,13 +14,16 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
+from rayhull.core import operators
 from rayhull.maps.steps import Plane
-from rayhull.nn import per_sample, recognise
+from rayhull.nn import export, per_sample, recognise
+from rayhull.projection import plan
 from rayhull.sets import base_rule, frame, systems
 from rayhull.sets.linear_programs import is_bounded
-from rayhull.sets.systems import System, independent_sparse_rows
+from rayhull.sets.systems import System, independent_sparse_rows, products_of_factor
 
 Make = Callable[[], rh.Polyhedron]
+needs_core = pytest.mark.skipif(not operators.available(), reason="needs the compiled core")
 
 
 def flow(nodes: int, edges: int) -> rh.Polyhedron:
@@ -71,6 +74,7 @@ SETS: dict[str, Make] = {
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     lower_limits(monkeypatch)
     monkeypatch.setattr(recognise, "EXACT", 8)
+    monkeypatch.setattr(plan, "PRODUCTS", 0)
 
 
 def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +203,52 @@ def test_describe_says_that_steps_were_compared_with_more_steps() -> None:
     assert "of the way to where 160 steps end" in said
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("make", [lambda: storage(800), lambda: ramps(2500), lambda: flow(400, 1200)])
+def test_rows_with_a_short_factor_take_the_exact_point(make: Make, strict: bool) -> None:
+    P = make()
+    into = rh.MapInto(P, strict=strict)
+    assert "by an interior point: its rows have a short sparse factor" in into.describe()
+    c = (2 * torch.randn(4, P.dim)).requires_grad_()
+    x = into(c)
+    assert bool(P.contains(x).all())
+    assert not strict or _meets_inequalities(P, x.detach())
+    torch.testing.assert_close(x, rh.project(P, into.unconstrained(c)), atol=1e-5, rtol=0)
+    x.square().sum().backward()
+    assert bool(c.grad.isfinite().all())
+
+
 def test_an_onnx_file_holds_no_sparse_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     _, sparse = both(SETS["flow"], monkeypatch)
     assert not sparse.parts[0].way.fits_graphs(())
+    with pytest.raises(rh.RayhullError, match=r"put what comes out of that file through the layer's map \(head.map\)"):
+        export._refuse_what_onnx_lacks(sparse, ())
+
+
+# -- nearest points --------------------------------------------------------------------------------------------------
+
+
+@needs_core
+@pytest.mark.parametrize("around", [lambda t: 0 * t, lambda t: 3 * t**2, lambda t: np.sin(7 * t)])
+def test_noise_around_a_long_curve_has_a_certified_nearest_point(around: Callable[[np.ndarray], np.ndarray]) -> None:
+    d = 4000
+    y = torch.as_tensor(around(np.linspace(-1, 1, d)) + np.random.default_rng(0).standard_normal((8, d)))
+    z, info = rh.project(rh.convex(d), y, return_info=True)
+    assert float(info.residual.max()) <= 1e-10
+    assert int(info.steps.max()) <= 120
+    assert bool(rh.convex(d).contains(z).all())
+    torch.testing.assert_close(rh.project(rh.convex(d), z), z, atol=1e-9, rtol=0)
+    assert bool(((y - z) * z).sum(1).abs().max() <= 1e-6 * (y**2).sum(1).max())  # of a cone: at right angles
+
+
+@needs_core
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e8, 1e10])
+def test_points_far_from_a_set_with_degenerate_vertices_are_certified(size: float) -> None:
+    P = rh.sum_to(1, (12, 12)) & rh.sum_to(1, (12, 12), axis=0) & rh.nonnegative((12, 12))
+    y = size * torch.randn(2000, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    z, info = rh.project(P, y, return_info=True)
+    assert float(info.residual.max()) <= 1e-10
+    assert bool(P.contains(z, atol=1e-9).all())
 
 
 # -- building ----------------------------------------------------------------------------------------------------------
@@ -310,6 +357,18 @@ def test_products_solve_a_system_whose_eigenvalues_are_near_each_other() -> None
     r = np.random.default_rng(1).standard_normal((300, 4))
     np.testing.assert_allclose(system(r), system.solve(r)[0], atol=1e-8)
     assert System(np.full(300, 1e-3), A, np.ones(300)).reach is None
+
+
+@pytest.mark.parametrize("name", ["flow", "storage", "short rows"])
+def test_the_products_of_a_factor_are_counted_without_making_it(name: str) -> None:
+    rows = sp.csr_array(SETS[name]().inequalities.matrix if name == "short rows" else SETS[name]().equalities.matrix.T)
+    counted = products_of_factor(rows, np.inf)
+    matrix = sp.csc_array(abs(rows).T @ abs(rows))
+    factor = systems.factor_of(matrix + sp.diags_array(matrix.sum(0) + 1.0), 0.0)
+    made = float(np.square(np.diff(factor.L.indptr)).sum() + np.square(np.diff(rows.indptr)).sum())
+    assert 0.7 * made <= counted <= 1.3 * made
+    assert products_of_factor(rows, counted) == counted
+    assert products_of_factor(rows, counted - 1) == np.inf
 
 
 def test_dependent_sparse_rows_are_left_out() -> None:

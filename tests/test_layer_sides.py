@@ -274,3 +274,10 @@ def test_a_model_that_has_no_argument_for_a_side_is_told_so(tmp_path) -> None:
     pytest.importorskip("onnxscript")
     with pytest.raises((ValueError, rh.RayhullError), match="b_eq"):
         to_onnx(Renamed().eval(), 5, tmp_path / "model.onnx", sides=("b_eq",))
+
+
+def test_a_strict_layer_with_cones_takes_base_points_of_several_batch_dimensions() -> None:
+    torch.manual_seed(0)
+    P, radius, base = rh.ball(1.0, d=3), torch.rand(2, 4, 1) + 0.5, 0.1 * torch.randn(2, 4, 3)
+    x = rh.MapInto(P, strict=True)(9 * torch.randn(2, 4, 3), h=radius, base=base)
+    assert P.contains_exactly(x, h=radius).all()

@@ -19,7 +19,7 @@ from rayhull.maps.coefficients import (
     without,
     without_carefully,
 )
-from rayhull.maps.shrink import factor, finite, proven, pull, shrink, smooth_factor
+from rayhull.maps.shrink import factor, finite, proven, pull, smooth_factor
 from rayhull.sets.frame import DENSE, round_coordinates
 
 INF = float("inf")
@@ -66,7 +66,7 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
 
 def test_shrinking_is_the_identity_inside_and_ends_on_the_boundary() -> None:
     y = torch.tensor([[0.3, -0.2], [3.0, -2.0], [0.0, 0.0]])
-    x = shrink(y, y.abs().amax(-1))
+    x = y * factor(y.abs().amax(-1, keepdim=True))
     assert torch.equal(x[0], y[0])
     assert float(x[1].abs().max()) == pytest.approx(1.0)
     assert torch.equal(x[2], y[2])

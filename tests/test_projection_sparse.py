@@ -168,10 +168,23 @@ def test_opposite_rows_are_the_two_sides_of_one_interval():
 
 
 @needs_core
-def test_a_factor_serves_many_right_hand_sides():
-    rng = np.random.default_rng(0)
-    B = sp.random_array((40, 60), density=0.1, rng=rng)
-    matrix = sp.block_array([[sp.eye_array(60), B.T], [B, -0.01 * sp.eye_array(40)]])  # quasi-definite
-    factor, b = operators.SparseFactor.of(matrix), torch.tensor(rng.standard_normal((19, 100)))
-    assert len(factor.rows) < 100 * 99 / 4
-    np.testing.assert_allclose(factor.solve(b).numpy() @ matrix.toarray(), b, atol=1e-10)
+def test_the_pattern_of_a_factor_holds_its_fill():
+    rows = sp.csc_array(sp.random_array((40, 60), density=0.1, rng=np.random.default_rng(0)))
+    matrix = sp.csc_array(rows @ rows.T + sp.eye_array(40))
+    begin, below = operators.sparse_pattern(*map(torch.from_numpy, (matrix.indptr.astype(np.int64), matrix.indices)))
+    filled = np.tril(np.abs(np.linalg.cholesky(matrix.toarray())) > 1e-14, -1)
+    assert begin.diff().tolist() == filled.sum(0).tolist()
+    assert below.tolist() == np.nonzero(filled.T)[1].tolist()
+
+
+@needs_core
+@pytest.mark.parametrize("name", ["flow", "storage"])
+def test_the_system_of_the_active_rows_is_solved_for_every_sample(name):
+    form, rng = plan(SETS[name])[0].form, torch.Generator().manual_seed(0)
+    assert form.matrix.intervals is not None
+    G = torch.tensor(form.matrix.dense_array)
+    state = (torch.rand(19, G.shape[1], generator=rng) < 0.2).to(torch.int8)
+    H = (G * (state == 0)[:, None].double()) @ G.mT
+    q = (H @ torch.randn(19, len(G), 1, generator=rng).double())[:, :, 0]
+    w = operators.interval_system(form.matrix.intervals, q, torch.ones(19, len(G), dtype=torch.bool), state)
+    torch.testing.assert_close((H @ w[:, :, None])[:, :, 0], q, atol=1e-8, rtol=0)

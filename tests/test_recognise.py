@@ -30,6 +30,12 @@ def curve_in_a_box(n: int = 30) -> rh.Polyhedron:
     return rh.convex(n) & rh.box(0, 1)
 
 
+def sums_so_far(n: int = 410) -> rh.Polyhedron:
+    """Each tenth sum from the first coordinate on within limits: rows that are half filled."""
+    sums = np.tril(np.ones((n, n)))[9::10]
+    return rh.Polyhedron(np.vstack([sums, -sums]), np.ones(2 * len(sums)), lower=-1, upper=1)
+
+
 def sums_of_an_image() -> rh.Polyhedron:
     """An 8 x 8 image with given row and column sums, all of them floats, one dropped: they imply it."""
     image = np.random.default_rng(0).random((8, 8))
@@ -84,7 +90,8 @@ OTHERS: dict[str, tuple[Callable[[], rh.Polyhedron], str]] = {
     "sectors": (portfolio, "by an exact active set"),
     "many sectors": (lambda: portfolio(90), "steps and a shrink: what is left of the way"),
     "curve in a box": (curve_in_a_box, "by an exact active set"),
-    "long curve in a box": (lambda: curve_in_a_box(401), "the nearest point: steps are far from it"),
+    "long curve in a box": (lambda: curve_in_a_box(401), "by an interior point: its rows have a short sparse factor"),
+    "sums so far": (sums_so_far, "the nearest point: steps are far from it"),
     "sums of an image": (sums_of_an_image, "by an exact active set"),
     "many shares": (lambda: rh.simplex(65), "one row and bounds"),
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.core import operators
-from rayhull.maps.steps import ROOT, Factor, clamped, factor, in_tensor_operations, splitting
+from rayhull.maps.steps import ROOT, SWEEP, Factor, clamped, factor, in_tensor_operations, splitting
 
 needs_core = pytest.mark.skipif(not operators.available(), reason="the core is not compiled")
 INF = torch.inf
@@ -209,3 +209,20 @@ def test_the_steps_compile_export_and_map_as_one_graph() -> None:
     tangent = torch.func.jvp(Steps(), (own.y,), (torch.ones_like(own.y),))[1]
     (ahead, behind) = (Steps()(own.y + k * 1e-6) for k in (1, -1))
     torch.testing.assert_close(tangent, (ahead - behind) / 2e-6, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("sweep", [False, True], ids=["one penalty", "a sweep"])
+@pytest.mark.parametrize("sampled", [False, True], ids=["limits for all", "limits of the sample"])
+def test_without_equalities_fewer_operations_give_the_same_point(sweep: bool, sampled: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((5, 4)) / 2
+    penalties = SWEEP if sweep else (1.0,)
+    made = [factor(rows, None, bounded=True, penalty=penalty, square=True) for penalty in penalties]
+    first, *others = (Factor(*map(torch.as_tensor, own)) for own in made)
+    y, shape = torch.as_tensor(3 * rng.standard_normal((7, 4))), (7, 9) if sampled else (9,)
+    low, high = -torch.rand(shape, dtype=torch.float64), torch.rand(shape, dtype=torch.float64)
+    few = splitting(y, first, low, high, 12, sweep=others, equal=False)
+    torch.testing.assert_close(few, splitting(y, first, low, high, 12, sweep=others))
+    inside = y / 100
+    wide = torch.full((9,), 10.0, dtype=torch.float64)
+    assert torch.equal(splitting(inside, first, -wide, wide, 12, sweep=others, equal=False), inside)

@@ -1,13 +1,11 @@
-"""The command line: rayhull convert | info | check | cache. Heavy modules are imported when a command needs them.
-
-Exit codes: 0 fine, 1 points outside the set, 2 bad input, 3 budget passed, 4 floats too close to call, 130 Ctrl-C.
-"""
+"""The command line: rayhull convert | info | check | cache. Heavy modules are imported when a command needs them."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,35 +53,36 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rayhull",
         description="Polyhedra in files: convert between inequalities and generators, look at them, check points.",
-        epilog="Files: .ine (inequalities, cdd), .ext (generators, cdd), .npz (either). "
-        "Exit codes: 0 fine, 1 points outside, 2 bad input, 3 budget passed, 4 floats too close to call.",
+        epilog="Files: .ine (inequalities, cdd), .ext (generators, cdd), .npz (either). Exit codes: 0 fine, "
+        "1 points outside the set, 2 bad input, 3 budget passed, 4 floats too close to call, 130 Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"rayhull {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    convert = commands.add_parser("convert", help="inequalities to generators, or back")
-    convert.add_argument("file", type=Path, help=".ine, .ext or .npz")
+    def command(run: Callable[[Any], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(run.__name__.strip("_"), help=text, description=f"{text[0].upper()}{text[1:]}.")
+        made.set_defaults(run=run)
+        return made
+
+    convert = command(_convert, "inequalities to generators, or generators to inequalities")
+    convert.add_argument("file", type=Path, help="the set: .ine, .ext or .npz")
     convert.add_argument("to", type=Path, nargs="?", help="where to write, as with -o")
-    convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, cdd text)")
-    convert.add_argument("--max-generators", type=int, metavar="N", help="stop beyond N (a million)")
+    convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, as cdd text)")
+    convert.add_argument("--max-generators", type=int, metavar="N", help="stop beyond N (default: a million)")
     convert.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
     convert.add_argument("--verify", choices=["full"], help="also prove that no generator is missing")
     convert.add_argument("--quiet", action="store_true", help="no progress bar")
-    convert.set_defaults(run=_convert)
 
-    info = commands.add_parser("info", help="a set's dimension, rows, hidden equalities, lines, blocks; or what runs")
+    info = command(_info, "a set's dimension, rows, hidden equalities, lines and blocks; without one: what runs")
     info.add_argument("file", type=Path, nargs="?", help="the set; without one: the version and which kernels run")
-    info.set_defaults(run=_info)
 
-    check = commands.add_parser("check", help="are points inside? exit code 1 if some are not")
+    check = command(_check, "whether points are in the set; exit code 1 if some are not")
     check.add_argument("file", type=Path, help="the set: .ine, .ext or .npz")
     check.add_argument("points", type=Path, help="one point a row: .npy, .csv or text, a header allowed")
     check.add_argument("--atol", type=float, help="tolerance (default: 16 ulp of each row's scale)")
-    check.set_defaults(run=_check)
 
-    cache = commands.add_parser("cache", help="conversions kept on disk: where, how many; --clear removes them")
+    cache = command(_cache, "the conversions kept on disk: where they are, and how many")
     cache.add_argument("--clear", action="store_true", help="remove them")
-    cache.set_defaults(run=_cache)
     return parser
 
 
@@ -195,7 +194,3 @@ def _cache(options: Any) -> int:
     done = "removed from" if options.clear else "in"
     print(f"{count(before.files, 'conversion')} ({before.bytes / 1e6:.1f} MB) {done} {before.folder}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

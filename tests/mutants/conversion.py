@@ -160,8 +160,8 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/convert.py",
-        "    return Generators.from_floats(vertices[sort_rows(vertices)]",
-        "    return Generators(vertices[sort_rows(vertices)]",
+        "    return Generators.from_floats(vertices, ",
+        "    return Generators(vertices, ",
         CONVERSION,
         "computed floats that look dyadic are called exact",
     ),

@@ -71,8 +71,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/steps.py",
-        "% many, onto(t, low, high)",
-        "% many, torch.minimum(t, high)",
+        "lambda t: onto(t, low, high)",
+        "lambda t: torch.minimum(t, high)",
         ("test_steps.py::test_many_steps_end_at_the_nearest_point",),
         "steps forget the lower limits",
     ),

@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Mutant(
         "nn/blocks.py",
-        "        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)",
+        "        return torch.where(self.mirror, -high, low), torch.where(self.mirror, -low, high)",
         "        return low, high",
         ("test_pins.py::test_bounds_of_the_sample_hold_on_mirror_images_where_they_are_not_symmetric",),
         "sample-wise bounds are not swapped on mirror images",
@@ -64,7 +64,7 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "        return torch.addcmul(self.base, c, self.units)",
+        '        return torch.addcmul(held["base"], c, held["units"])',
         "        return self.base + c",
         (
             "test_recognise.py::test_the_scale_of_the_data_scales_level_and_increments_alike",
@@ -129,8 +129,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/scaling.py",
-        "        each = [(part > 0).all(-1) for part in self if part is not None]",
-        "        each = [(part > 0).any(-1) for part in self if part is not None]",
+        "for part in parts], -1) > 0).all(-1)",
+        "for part in parts], -1) > 0).any(-1)",
         (
             "test_pins.py::test_a_sample_without_slack_at_the_base_point_takes_another",
             "test_sides_contract.py::test_every_sample_is_inside_its_own_set",
@@ -184,8 +184,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/blocks.py",
-        "            base = torch.where(self.mirrored, -base, base)",
-        "            base = torch.where(self.mirrored, base, base)",
+        "            base = torch.where(self.mirror, -base, base)",
+        "            base = torch.where(self.mirror, base, base)",
         ("test_pins.py::test_a_base_point_of_the_sample_is_mirrored_with_its_block",),
         "a base point of the sample is not mirrored with its block",
     ),
@@ -302,14 +302,14 @@ MUTANTS = [
     ),
     Mutant(
         "nn/blocks.py",
-        "self.sides is None or self.alone else each.all(-1)",
-        "self.sides is None or self.alone else each.any(-1)",
+        "self.whole or self.alone else each.all(-1)",
+        "self.whole or self.alone else each.any(-1)",
         ("test_sides_contract.py::test_every_sample_is_inside_its_own_set", "test_layer_sides.py", "test_pins.py"),
         "one block with slack certifies a sample's base point",
     ),
     Mutant(
         "nn/ways.py",
-        "        given = {} if sides is NONE else sides.without_base(self.event)\n        known",
+        "        given = sides.without_base(self.event)\n        known",
         "        given = {}  # type: ignore[var-annotated]\n        known",
         ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
         "a layer of nearest points takes the stated sides for those of the sample",
@@ -330,8 +330,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/map_into.py",
-        "way: Seen = Nearest(P, mean, std, factory, std**-2)",
-        "way: Seen = Nearest(P, mean, std, factory)",
+        "way: Seen = Nearest(P, base, units, factory, weights)",
+        "way: Seen = Nearest(P, base, units, factory)",
         ("test_axis_and_units.py::test_a_layer_in_units_gives_the_nearest_point_in_them",),
         "the nearest point in units is judged in those of the data",
     ),

@@ -14,7 +14,7 @@ from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
 from rayhull.core.conversion import primitive
-from rayhull.core.reference.floats import ADVICE, UNCERTAINTY
+from rayhull.core.reference.floats import ADVICE, UNCERTAINTY, with_largest_1
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.numbers import INT64_SAFE, joined, largest, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
@@ -29,7 +29,7 @@ FLOAT_ERROR = 1e-10  # relative: what a float generator may break a row by after
 MOST_EXACT_ENTRIES = 2500  # rows times coordinates of a block of floats that is still converted as fractions: seconds
 
 
-def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators | ExactGenerators:
+def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     """Vertices, rays and lines of a set that is one block of coordinates.
 
     Floats are converted in floats. Where rounding could decide, every float is taken as the fraction that it is, which
@@ -48,35 +48,49 @@ def block_generators(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generato
             raise doubt from None
 
 
-def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> ExactGenerators:
+def _in_integers(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     form = slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
     exact = ExactGenerators(*form.points(weights, points), joined(rays), form.lines)
     _prove_feasible(P, exact)
-    return exact
+    return Generators.from_exact(exact)
 
 
 def _in_floats(P: Polyhedron, rays_of: RaysOf, limits: Limits) -> Generators:
     form = float_slack_form(P)
     weights, points, rays = _in_slacks(P, form, rays_of, limits)
-    G = Generators.from_floats(form.points(weights, points)[0], _scaled(joined(rays)), form.lines)
+    G = Generators.from_floats(form.points(weights, points)[0], with_largest_1(joined(rays)), form.lines)
     _check_feasible(P, G)
     return G
 
 
 def _in_slacks(P: Polyhedron, form: SlackForm, rays_of: RaysOf, limits: Limits) -> tuple[Array, Array, list[Array]]:
     """Homogeneous vertices (t, y), parts combined as a product; and the rays of each part, in x."""
-    kind = form.G.dtype
-    weights, points = np.ones(1, kind), np.zeros((1, form.rank), kind)
-    rays = [form.simplicial_rays()]
+    parts, count, rays = [], 1, [form.simplicial_rays()]
     for coordinates, rows in form.parts():
         t, y, directions = _part(P, form.G[rows][:, coordinates], form.g[rows], rays_of)
-        weights, points = _times(weights, points, t, y, coordinates)
+        parts.append((t, y, coordinates))
         rays.append(form.rays(directions, coordinates))
-        limits.check(rays=len(points), row=len(rows), rows=len(rows), nbytes=8 * points.size)
+        count *= len(t)
+        limits.check(rays=count, row=len(rows), rows=len(rows), nbytes=8 * count * form.rank)
     if (form.g[~form.pattern.any(axis=1)] < 0).any():
         raise EmptySetError("The rows have no common point: some of them add up to 0 <= a negative number.")
-    return weights, points, rays
+    return *combined(form.rank, parts, form.G.dtype), rays
+
+
+def combined(dim: int, parts: list[tuple[Array, Array, Array]], kind: Any = np.int64) -> tuple[Array, Array]:
+    """Every choice of one point y / t from each part (t, y, coordinates), the first part slowest: (n,), (n, dim)."""
+    whole = all((t == 1).all() for t, _, _ in parts)
+    kind = np.result_type(kind, *(y.dtype for _, y, _ in parts)) if whole else object
+    common = np.ones(math.prod(len(t) for t, _, _ in parts) if whole else 1, kind)
+    for t, _, _ in () if whole else parts:
+        common = np.lcm.outer(common, t).ravel()
+    points, after = np.zeros((len(common), dim), kind), len(common)
+    for t, y, places in parts:
+        after //= max(1, len(t))
+        choice = np.arange(len(common)) // max(1, after) % max(1, len(t))
+        points[:, places] = y[choice] if whole else y[choice] * (common // t[choice])[:, None]
+    return common, points
 
 
 def _part(P: Polyhedron, G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array, Array]:
@@ -99,8 +113,10 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
     """
     if G.dtype == np.float64:
         return _float_rays(G, g, rays_of)
-    kind = _exact_kind(G, g)
-    C, i, sign, size = _swapped(G.astype(kind), g.astype(kind), int(np.flatnonzero(g)[0]))
+    small = 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31
+    kind = np.int64 if small else object  # Python's integers where a product of two might not fit
+    i = int(np.flatnonzero(g)[0])
+    C, sign, size = _swapped(G.astype(kind), g.astype(kind), i)
     rays = rays_of(primitive(C))
     y = rays[:, :-1]
     height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
@@ -108,8 +124,8 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
     return both[:, :-1], both[:, -1]
 
 
-def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
-    """Rows C (y, s) >= 0 of the cone in which the slack s = G_i y + g_i t has taken t's place; i; sign and size of g_i.
+def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, Any]:
+    """Rows C (y, s) >= 0 of the cone in which the slack s = G_i y + g_i t has taken t's place; sign and size of g_i.
 
     The last row says that t >= 0: |g_i| t = sign (s - G_i y).
     """
@@ -117,19 +133,20 @@ def _swapped(G: Array, g: Array, i: int) -> tuple[Array, int, int, Any]:
     sign, size = (1 if g[i] > 0 else -1), abs(g[i])
     rows = np.concatenate([size * G[rest] - sign * g[rest, None] * G[i], sign * g[rest, None]], axis=1)
     above = np.concatenate([-sign * G[[i]], [[sign]]], axis=1)
-    return np.concatenate([rows, above]), i, sign, size
+    return np.concatenate([rows, above]), sign, size
 
 
 def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     """The same in floats.
 
     The row of median distance is swapped: a far or a near one would cost the others their digits. A ray's t is its
-    slack of the last row, which double description left either 0 up to rounding or clearly positive.
+    slack of the last row, which double description left either 0 up to rounding or clearly positive; vertices come with
+    t = 1.
     """
     distance = np.abs(g) / np.maximum(np.abs(G).max(axis=1), 1e-300)
     nonzero = np.flatnonzero(g)
-    middle = nonzero[np.argsort(distance[nonzero], kind="stable")[(len(nonzero) - 1) // 2]]
-    C, i, sign, size = _swapped(G, g, int(middle))
+    i = int(nonzero[np.argsort(distance[nonzero], kind="stable")[(len(nonzero) - 1) // 2]])
+    C, sign, size = _swapped(G, g, i)
     terms = np.abs(np.delete(G, i, axis=0)) * size, np.abs(np.delete(g, i)[:, None] * G[i])
     difference = C[:-1, :-1]
     difference[np.abs(difference) <= UNCERTAINTY * np.minimum(*terms)] = 0.0  # what two equal terms leave is rounding
@@ -138,37 +155,8 @@ def _float_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array]:
     relative = height / np.abs(C[-1]).sum()
     if ((relative > CLEARLY_ZERO) & (relative < CLEARLY_POSITIVE)).any():
         raise UnverifiedError(f"Floats cannot tell a vertex that is very far away from a ray. {ADVICE}")
-    return rays[:, :-1], np.where(relative <= CLEARLY_ZERO, 0.0, height / size)
-
-
-def _exact_kind(G: Array, g: Array) -> type:
-    """int64, or Python's integers where a product of two might not fit."""
-    return np.int64 if 2 * largest(G) * largest(g) < INT64_SAFE and largest(g) < 2**31 else object
-
-
-def _times(t: Array, y: Array, s: Array, z: Array, coordinates: Array) -> tuple[Array, Array]:
-    """Every vertex of the parts so far with every vertex of one more part."""
-    if len(s) == 1 and not z.any():  # a cone: its coordinates are 0 already
-        return t, y
-    i, j = np.repeat(np.arange(len(t)), len(s)), np.tile(np.arange(len(s)), len(t))
-    if (s == 1).all() and (t == 1).all():
-        points = y[i].astype(np.result_type(y, z))
-        points[:, coordinates] = z[j]
-        return t[i], points
-    if y.dtype == np.float64:
-        points = y[i] / t[i][:, None]
-        points[:, coordinates] = z[j] / s[j][:, None]
-        return np.ones(len(i)), points
-    pairs = zip(t[i].tolist(), s[j].tolist(), strict=True)
-    common = np.array([math.lcm(a, b) for a, b in pairs], dtype=object)
-    points = y[i].astype(object) * (common // t[i])[:, None]
-    points[:, coordinates] = z[j].astype(object) * (common // s[j])[:, None]
-    return common, points
-
-
-def _scaled(rays: Array) -> Array:
-    size = np.abs(rays).max(axis=1, keepdims=True, initial=0.0)
-    return rays / np.where(size > 0, size, 1.0)
+    finite = relative > CLEARLY_ZERO
+    return rays[:, :-1] / np.where(finite, height / size, 1.0)[:, None], finite.astype(float)
 
 
 def _prove_feasible(P: Polyhedron, exact: ExactGenerators) -> None:
@@ -213,6 +201,5 @@ def _check_feasible(P: Polyhedron, G: Generators) -> None:
             excess = np.abs(value) if equal or points is G.lines else value
             if (excess > FLOAT_ERROR * np.maximum(size, 1e-300)).any():
                 raise UnverifiedError(
-                    "A generator breaks a row by more than rounding explains: too ill-conditioned for floats. "
-                    "Give the rows as integers or fractions, which are converted exactly."
+                    f"A generator breaks a row by more than rounding explains: too ill-conditioned for floats. {ADVICE}"
                 )

@@ -2,7 +2,7 @@
 
 A file's name is a digest of the cone, and its content carries a digest of cone and rays, so a damaged file or one that
 was made for another cone is removed and its rays are computed anew. Rays from disk pass the same verification as new
-ones. Plain .npz, no pickle; written to a temporary name and renamed, so a file is whole or absent.
+ones. Plain .npz, no pickle, and whole or absent.
 
 Files are kept until they are removed: ``rayhull cache`` shows them and ``rayhull cache --clear`` removes them, as
 :func:`info` and :func:`clear` do from Python.
@@ -13,23 +13,24 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rayhull.conversion.double_description import verified_rays
+from rayhull.conversion.files import restored, write_npz
 from rayhull.exact.numbers import narrow
 from rayhull.sets.rows import Array
 
 VERSION = 3
 SLOW = 0.5  # seconds
 MEMORY_ENTRIES = 128
-OURS = re.compile(r"[0-9a-f]{64}\.npz|rayhull-.*\.part")
+OURS = re.compile(r"[0-9a-f]{64}\.npz|\.[0-9a-f]{64}\.npz\..*\.part")
 
 _memory: OrderedDict[str, Array] = OrderedDict()
 
@@ -81,28 +82,22 @@ def _files() -> list[Path]:
     return []
 
 
-def remembered(C: Array, find: Callable[[], tuple[Array, float]]) -> Array:
-    """The rays of {y >= 0, C y >= 0}: from memory, from disk, or found, which tells the seconds it took."""
-    name = _key(C)
+def remembered(C: Array, find: Callable[[Array], Array]) -> Array:
+    """The rays of {y >= 0, C y >= 0}: from memory, from disk, or found."""
+    name = digest_of(str(VERSION), C)
     if name in _memory:
         _memory.move_to_end(name)
         return _memory[name].copy()
     rays = _load(name, C)
     if rays is None:
-        rays, seconds = find()
-        if seconds >= SLOW:
+        start = time.monotonic()
+        rays = find(C)
+        if time.monotonic() - start >= SLOW:
             _store(name, rays)
     _memory[name] = rays.copy()
     while len(_memory) > MEMORY_ENTRIES:
         _memory.popitem(last=False)
     return rays
-
-
-def _key(C: Array) -> str:
-    """A digest of the cone."""
-    digest = hashlib.sha256(f"{VERSION} {C.shape} {C.dtype.kind}|".encode())
-    digest.update(_bytes(C))
-    return digest.hexdigest()
 
 
 def _load(name: str, C: Array) -> Array | None:
@@ -122,7 +117,7 @@ def _load(name: str, C: Array) -> Array | None:
 
 def _read(path: Path, name: str, C: Array) -> Array:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        rays = _unplain(file["rays"])
+        rays = narrow(restored(file["rays"]))
         if rays.ndim != 2 or rays.shape[1] != C.shape[1] or str(file["digest"]) != digest_of(name, rays):
             raise ValueError("the content does not match its digest")
     return verified_rays(C, rays)
@@ -130,34 +125,14 @@ def _read(path: Path, name: str, C: Array) -> Array:
 
 def _store(name: str, rays: Array) -> None:
     """Keep the rays on disk. A disk that refuses is no error: the rays are there."""
-    part, rays = None, narrow(rays)
-    try:
+    rays = narrow(rays)
+    with suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder(), prefix="rayhull-", suffix=".part", delete=False) as file:
-            part = Path(file.name)
-            np.savez_compressed(file, rays=_plain(rays), digest=np.array(digest_of(name, rays)))
-        os.replace(part, folder() / f"{name}.npz")
-    except OSError:
-        return
-    finally:  # also after Ctrl-C
-        if part is not None:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-
-
-def _plain(rays: Array) -> Any:
-    """Python integers as decimal text, which needs no pickle."""
-    return rays.astype(str) if rays.dtype == object else rays
-
-
-def _unplain(stored: Array) -> Array:
-    if stored.dtype.kind != "U":
-        return stored
-    return narrow(np.array([int(v) for v in stored.ravel().tolist()], dtype=object).reshape(stored.shape))
+        write_npz(folder() / f"{name}.npz", {"rays": rays, "digest": np.array(digest_of(name, rays))})
 
 
 def digest_of(name: str, rays: Array) -> str:
-    """What a file carries beside its rays: a digest of them and of the cone's name."""
+    """A digest of rays and of the name of their cone; of a cone and our version it is that name."""
     return hashlib.sha256(f"{name} {rays.shape} {rays.dtype.kind}|".encode() + _bytes(rays)).hexdigest()
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rayhull.conversion import cache as ray_cache
-from rayhull.conversion.block import block_generators
+from rayhull.conversion.block import block_generators, combined
 from rayhull.conversion.budget import ALTERNATIVES, Limits, Report, Step, Tell, progress_bar
 from rayhull.conversion.double_description import extreme_rays
 from rayhull.conversion.generators import ExactGenerators, Generators, hull, polar, unit_of
 from rayhull.conversion.verification import prove_complete
 from rayhull.errors import BudgetExceededError
-from rayhull.exact.numbers import sort_rows
 from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.polyhedron import MAX_GENERATORS, Polyhedron, need_set
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
-
-EitherGenerators = Generators | ExactGenerators  # of a block: floats, or integers alone
 
 
 @one_blas_thread()
@@ -83,30 +79,28 @@ def _tell(report: Report | None, limits: Limits, number: int, count: int) -> Tel
     return lambda row, rows, rays, pairs: report(Step(number, count, row, rows, rays, pairs, limits.seconds()))
 
 
-def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell | None) -> EitherGenerators:
+def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell | None) -> Generators:
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
-    def found(C: Array) -> tuple[Array, float]:
-        start = time.monotonic()
-        return extreme_rays(C, limits=limits, report=tell), time.monotonic() - start
+    def found(C: Array) -> Array:
+        return extreme_rays(C, limits=limits, report=tell)
 
     def rays_of(C: Array) -> Array:
         if not len(C):
             return np.eye(C.shape[1], dtype=C.dtype)[::-1]
-        rays = ray_cache.remembered(C, lambda: found(C)) if cache else found(C)[0]
+        rays = ray_cache.remembered(C, found) if cache else found(C)
         limits.check(rays=len(rays), row=len(C), rows=len(C))
         return rays
 
     return block_generators(P, rays_of, limits)
 
 
-def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, EitherGenerators]], limits: Limits) -> Generators:
+def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]], limits: Limits) -> Generators:
     """The product of the blocks: rays and lines unite, vertices combine."""
-    exact = [(group.index, g) for group, g in parts if isinstance(g, ExactGenerators)]
-    count = math.prod(_vertices(g) ** len(group.index) for group, g in parts)
+    count = math.prod(len(g.vertices) ** len(group.index) for group, g in parts)
     directions = sum((len(g.rays) + len(g.lines)) * len(group.index) for group, g in parts)
-    nbytes = (count + directions) * P.dim * 8 * (2 if exact else 1)
+    nbytes = (count + directions) * P.dim * 8 * (1 if all(g.exact is None for _, g in parts) else 2)
     if limits.max_generators is not None and count > limits.max_generators:
         raise BudgetExceededError(
             f"The set is a product of {len(P.blocks)} blocks with {_short(count)} vertices in all "
@@ -114,64 +108,29 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, EitherGenerators]], l
         )
     m = sum(group.rows.size for group, _ in parts)
     limits.check(rays=count + directions, row=m, rows=m, nbytes=nbytes)
-    if len(exact) == len(parts):
-        return Generators.from_exact(_assemble_exact(P.dim, exact))
-    known = [(group.index, Generators.from_exact(g) if isinstance(g, ExactGenerators) else g) for group, g in parts]
-    vertices = _every_choice(P.dim, [(g.vertices, index) for index, g in known])
-    rays = _placed(P.dim, [(g.rays, index) for index, g in known])
-    lines = _placed(P.dim, [(g.lines, index) for index, g in known])
-    return Generators.from_floats(vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines)
-
-
-def _vertices(g: EitherGenerators) -> int:
-    return len(g.numerators if isinstance(g, ExactGenerators) else g.vertices)
-
-
-def _assemble_exact(dim: int, known: list[tuple[Array, ExactGenerators]]) -> ExactGenerators:
-    tops = _every_choice(dim, [(e.numerators, index) for index, e in known])
-    rays = _placed(dim, [(e.rays, index) for index, e in known])
-    lines = _placed(dim, [(e.lines, index) for index, e in known])
-    if all((e.denominators == 1).all() for _, e in known):
-        common, order = np.ones(len(tops), np.int64), sort_rows(tops)
-    else:
-        bottoms = _every_choice(dim, [(_repeated(e.denominators, index), index) for index, e in known])
-        common = np.array([math.lcm(*set(row)) for row in bottoms.tolist()], dtype=object)
-        tops = tops.astype(object) * (common[:, None] // bottoms.astype(object))
-        order = sort_rows(tops / common[:, None])
-    return ExactGenerators(tops[order], common[order], rays[sort_rows(rays)], lines)
-
-
-def _repeated(denominators: Array, index: Array) -> Array:
-    return np.repeat(denominators[:, None], index.shape[1], axis=1)
-
-
-def _every_choice(dim: int, tables: list[tuple[Array, Array]]) -> Array:
-    """Every choice of one row from each block, put in place: (product of the counts, dim)."""
-    blocks = [(table, places) for table, index in tables for places in index]
+    blocks = [(g, places) for group, g in parts for places in group.index]
     if len(blocks) == 1:
         return blocks[0][0]  # its coordinates are all there are, in order
-    total = math.prod(len(table) for table, _ in blocks)
-    kinds = np.result_type(*(table.dtype for table, _ in blocks))
-    out = np.empty((total, dim), dtype=kinds)
-    after = total
-    for table, places in blocks:
-        after //= max(1, len(table))
-        choice = np.arange(total) // max(1, after) % max(1, len(table))
-        out[:, places] = table[choice]
-    return out
+    known = [(g.exact, places) for g, places in blocks if g.exact is not None]
+    if len(known) == len(blocks):
+        bottoms, tops = combined(P.dim, [(e.denominators, e.numerators, places) for e, places in known])
+        return Generators.from_exact(ExactGenerators(tops, bottoms, *_directions(P.dim, known)))
+    _, vertices = combined(P.dim, [(np.ones(len(g.vertices)), g.vertices, places) for g, places in blocks])
+    return Generators.from_floats(vertices, *_directions(P.dim, blocks))
+
+
+def _directions(dim: int, blocks: Sequence[tuple[Generators | ExactGenerators, Array]]) -> tuple[Array, Array]:
+    """The rays and the lines of all blocks."""
+    return _placed(dim, [(g.rays, places) for g, places in blocks]), _placed(dim, [(g.lines, p) for g, p in blocks])
 
 
 def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
     """Every row of each block in its place, zero elsewhere."""
-    if len(tables) == 1 and len(tables[0][1]) == 1:
-        return tables[0][0]
-    kinds = np.result_type(*(table.dtype for table, _ in tables))
-    out = np.zeros((sum(len(table) * len(index) for table, index in tables), dim), dtype=kinds)
-    start = 0
-    for table, index in tables:
-        for places in index:
-            out[start : start + len(table), places] = table
-            start += len(table)
+    kind = np.result_type(*(table.dtype for table, _ in tables))
+    out, start = np.zeros((sum(len(table) for table, _ in tables), dim), kind), 0
+    for table, places in tables:
+        out[start : start + len(table), places] = table
+        start += len(table)
     return out
 
 

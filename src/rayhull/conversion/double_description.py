@@ -7,7 +7,6 @@ file prepares the rows and verifies the rays; the rows are taken in :mod:`rayhul
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -134,15 +133,6 @@ def minor_divisor(C: NDArray[Any]) -> int:
     size = largest(C)
     if n < 2 or k < 2 or size < WORTHWHILE:
         return 1
-    if 2 * size * size < INT64_SAFE:
-        minors = C[1:, :-1] * C[0, 1:] - C[1:, 1:] * C[0, :-1]
-        return max(int(np.gcd.reduce(minors, axis=None)), 1)
-    rows = C.astype(object)
-    reference = rows[0]
-    divisor = 0
-    for row in rows[1:]:
-        for j in range(k - 1):
-            divisor = gcd(divisor, row[j] * reference[j + 1] - row[j + 1] * reference[j])
-            if divisor == 1:
-                return 1
-    return max(divisor, 1)
+    C = C if 2 * size * size < INT64_SAFE else C.astype(object)
+    minors = C[1:, :-1] * C[0, 1:] - C[1:, 1:] * C[0, :-1]
+    return max(int(np.gcd.reduce(minors, axis=None)), 1)

@@ -15,8 +15,11 @@ import io
 import math
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -24,8 +27,9 @@ import scipy.sparse as sp
 
 from rayhull.conversion.generators import Generators
 from rayhull.errors import EmptySetError, FileFormatError
+from rayhull.exact.numbers import whole
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.rows import Array, Rows
+from rayhull.sets.rows import Array
 
 SET = ("A", "b", "A_eq", "b_eq", "lower", "upper")
 HULL = ("vertices", "rays", "lines")
@@ -85,17 +89,23 @@ def write(path: str | Path, item: Polyhedron | Generators) -> None:
             f"{path.name} cannot hold {type(item).__name__}: inequalities go to .ine, generators to .ext, both to .npz."
         )
     if path.suffix == ".npz":
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **_npz_content(item))
-        _write_whole(path, buffer.getvalue())
+        write_npz(path, _npz_content(item))
     else:
         _write_whole(path, format_cdd(item).encode())
 
 
+def write_npz(path: Path, content: dict[str, Array]) -> None:
+    """The arrays in a file; numbers of Python as text."""
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {name: _storable(values) for name, values in content.items()}
+    np.savez_compressed(buffer, **arrays)
+    _write_whole(path, buffer.getvalue())
+
+
 def _write_whole(path: Path, data: bytes) -> None:
-    """All of the data or nothing: whoever stops us in between keeps the file that was there."""
+    """All of the data or nothing: whoever stops us in between, or writes too, leaves a file that is whole."""
     target = path.resolve()
-    part = target.with_name(f".{target.name}.part")
+    part = target.with_name(f".{target.name}.{token_hex(4)}.part")
     try:
         part.write_bytes(data)
         os.replace(part, target)
@@ -103,17 +113,17 @@ def _write_whole(path: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def _npz_content(item: Polyhedron | Generators) -> dict[str, Any]:
+def _npz_content(item: Polyhedron | Generators) -> dict[str, Array]:
     if isinstance(item, Generators):
-        return {name: _storable(a) for name, a in zip(HULL, item.stated, strict=True)}
-    content: dict[str, Any] = {"shape": np.array(item.shape, np.int64)}
+        return dict(zip(HULL, item.stated, strict=True))
+    content: dict[str, Array] = {"shape": np.array(item.shape, np.int64)}
     for name in SET:
         values = getattr(item, name)
         if sp.issparse(values):
             csr = sp.csr_array(values)
             content |= {f"{name}.{part}": np.asarray(getattr(csr, part)) for part in SPARSE}
         elif values is not None:
-            content[name] = _storable(np.asarray(values))
+            content[name] = np.asarray(values)
     return content
 
 
@@ -131,27 +141,24 @@ def _read_npz(path: Path) -> Polyhedron | Generators:
     names = {name.partition(".")[0] for name in content}
     if not names & {*SET, *HULL}:
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(SET + HULL)}.")
-    try:
+    with _stating_a_set(path.name):
         return Generators(*map(content.get, HULL)) if names & set(HULL) else _set(content)
-    except EmptySetError:
-        raise
-    except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
-        raise FileFormatError(f"{path.name} does not state a set: {error}") from None
 
 
 def _arrays(opened: IO[bytes], name: str) -> dict[str, Array]:
     try:
         with np.load(opened, allow_pickle=False) as file:
-            return {name: _restored(file[name]) for name in file.files}
+            return {name: restored(file[name]) for name in file.files}
     except Exception as error:  # zipfile and NumPy have many ways to say that a file is damaged
         raise FileFormatError(f"{name} is damaged or not an .npz file ({error}).") from None
 
 
-def _restored(values: Array) -> Array:
+def restored(values: Array) -> Array:
+    """What was stored: text as integers, fractions or floats."""
     if values.dtype.kind != "U":
         return values
     out = np.empty(values.size, dtype=object)
-    out[:] = [Fraction(v) if EXACT.fullmatch(v) else float.fromhex(v) for v in values.ravel().tolist()]
+    out[:] = [whole(Fraction(v)) if EXACT.fullmatch(v) else float.fromhex(v) for v in values.ravel().tolist()]
     return out.reshape(values.shape)
 
 
@@ -191,10 +198,23 @@ def parse_cdd(text: str, suffix: str, name: str) -> Polyhedron | Generators:
         raise FileFormatError(f"{name} stops after {len(words)} of {m * d} numbers, with no 'end': it is cut short.")
     if len(words) != m * d:
         raise FileFormatError(f"{name} promises {m * d} numbers but has {len(words)}.")
-    table = np.empty(m * d, dtype=object)
+    table: Array = np.empty(m * d, dtype=object)
     table[:] = [_number(word, kind, name) for word in words]
     linear = _linearity(lines[:begin] + lines[end + 1 :], m, name)
-    return _made(table.reshape(m, d), linear, suffix, name)
+    table = table.reshape(m, d)
+    with _stating_a_set(name):
+        return _polyhedron(table, linear) if suffix == ".ine" else _generators(table, linear, name)
+
+
+@contextmanager
+def _stating_a_set(name: str) -> Iterator[None]:
+    """What is wrong with the numbers of a file, said with its name."""
+    try:
+        yield
+    except (EmptySetError, FileFormatError):
+        raise
+    except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
+        raise FileFormatError(f"{name} does not state a set: {error}") from None
 
 
 def _check_declared(lines: list[str], suffix: str, name: str) -> None:
@@ -255,15 +275,6 @@ def _linearity(lines: list[str], m: int, name: str) -> Array:
     return linear
 
 
-def _made(table: Array, linear: Array, suffix: str, name: str) -> Polyhedron | Generators:
-    try:
-        return _polyhedron(table, linear) if suffix == ".ine" else _generators(table, linear, name)
-    except (EmptySetError, FileFormatError):
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise FileFormatError(f"{name} does not state a set: {error}") from None
-
-
 def _polyhedron(table: Array, linear: Array) -> Polyhedron:
     A, b = -table[:, 1:], table[:, 0]
     return Polyhedron(
@@ -274,17 +285,13 @@ def _polyhedron(table: Array, linear: Array) -> Polyhedron:
 
 
 def _generators(table: Array, linear: Array, name: str) -> Generators:
-    heads = table[:, 0]
-    if not all(h in (0, 1) for h in heads) or any(h == 1 for h in heads[linear]):
+    point = np.asarray(table[:, 0] == 1, bool)
+    if not (np.asarray(table[:, 0] == 0, bool) | (point & ~linear)).all():
         raise FileFormatError(
             f"{name}: each row of generators starts with 1 (vertex) or 0 (ray; line if in linearity)."
         )
-    point = np.array([h == 1 for h in heads], dtype=bool)
-    if not point.any() and len(heads):
-        point_rows = np.zeros((1, table.shape[1] - 1), dtype=object)  # a cone written without its apex
-    else:
-        point_rows = table[point, 1:]
-    return Generators(point_rows, table[~point & ~linear, 1:], table[linear, 1:])
+    vertices = None if len(table) and not point.any() else table[point, 1:]  # a cone may come without its apex
+    return Generators(vertices, table[~point & ~linear, 1:], table[linear, 1:])
 
 
 def format_cdd(item: Polyhedron | Generators) -> str:
@@ -310,19 +317,12 @@ def _text(value: Any, kind: str) -> str:
 def _inequality_table(P: Polyhedron) -> tuple[str, list[list[Any]], list[bool], bool]:
     table, linear = [], []
     for rows, equal in ((P.equality_rows, True), (P.rows, False)):
-        A, b = _dense(rows, P.is_exact)
-        table += [[c, *(-v for v in row)] for row, c in zip(A, b, strict=True)]
+        A, b = rows.dense_integers() if P.is_exact else (rows.matrix.toarray(), rows.rhs)
+        table += [[c, *(-v for v in row)] for row, c in zip(A.tolist(), b.tolist(), strict=True)]
         linear += [equal] * len(b)
     if not table:  # cdd has no way to say "no rows"
         table, linear = [[1] + [0] * P.dim], [False]
     return "H-representation", table, linear, P.is_exact
-
-
-def _dense(rows: Rows, exact: bool) -> tuple[list[list[Any]], list[Any]]:
-    if not exact:
-        return rows.matrix.toarray().tolist(), rows.rhs.tolist()
-    A, b = rows.dense_integers()
-    return A.tolist(), b.tolist()
 
 
 def _generator_table(G: Generators) -> tuple[str, list[list[Any]], list[bool], bool]:

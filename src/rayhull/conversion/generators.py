@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rayhull.errors import BudgetExceededError, UnverifiedError
-from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, times
+from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, sort_rows, times
 from rayhull.sets.interior import hull_basis
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import as_array
@@ -71,19 +71,25 @@ class Generators:
 
     @classmethod
     def from_exact(cls, exact: ExactGenerators) -> Generators:
-        """From integers; the floats are the nearest ones."""
+        """From integers, which are sorted; the floats are the nearest ones."""
+        vertices = _quotients(exact.numerators, exact.denominators)
+        order = sort_rows(exact.numerators if (exact.denominators == 1).all() else vertices)
+        rays = exact.rays[sort_rows(exact.rays)]
         made = cls.__new__(cls)
-        made.exact = exact
-        made.vertices = _quotients(exact.numerators, exact.denominators)
-        made.rays, made.lines = directions_to_float(exact.rays), directions_to_float(exact.lines)
+        made.exact = ExactGenerators(exact.numerators[order], exact.denominators[order], rays, exact.lines)
+        made.vertices, made.rays, made.lines = (
+            vertices[order],
+            directions_to_float(rays),
+            directions_to_float(exact.lines),
+        )
         return made
 
     @classmethod
     def from_floats(cls, vertices: Array, rays: Array, lines: Array) -> Generators:
-        """From computed floats: rounded numbers that look like small dyadic ones are not meant as exact."""
+        """From computed floats, sorted: rounded numbers that look like small dyadic ones are not meant as exact."""
         made = cls.__new__(cls)
         made.exact = None
-        made.vertices, made.rays, made.lines = vertices, rays, lines
+        made.vertices, made.rays, made.lines = vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines
         return made
 
     @property
@@ -172,15 +178,13 @@ def polar(G: Generators) -> Polyhedron:
     """The cone of the inequalities a·x <= c, as (c / unit, a), that hold on all of G: a·v <= c, a·r <= 0, a·l = 0."""
     if not len(G.vertices):
         raise ValueError("generators without a vertex describe the empty set; a cone has the vertex 0.")
-    return Polyhedron(np.concatenate(_stacked(G)), A_eq=_with_zero(G.lines if G.exact is None else G.exact.lines))
-
-
-def _stacked(G: Generators) -> list[Array]:
-    """Rows (-1, v) and (0, r) of the polar cone, scaled to integers where exact."""
-    if G.exact is not None:
-        top = np.concatenate([-G.exact.denominators[:, None], G.exact.numerators], axis=1)
-        return [top, _with_zero(G.exact.rays)]
-    return [np.concatenate([-np.ones((len(G.vertices), 1)), G.vertices / unit_of(G)], axis=1), _with_zero(G.rays)]
+    known = G if G.exact is None else G.exact
+    if G.exact is None:
+        vertices = np.insert(G.vertices / unit_of(G), 0, -1.0, axis=1)
+    else:
+        vertices = np.concatenate([-G.exact.denominators[:, None], G.exact.numerators], axis=1)
+    rays, lines = (np.insert(directions, 0, 0, axis=1) for directions in (known.rays, known.lines))
+    return Polyhedron(np.concatenate([vertices, rays]), A_eq=lines)
 
 
 def unit_of(G: Generators) -> float:
@@ -196,10 +200,6 @@ def _is_turned(back: Generators, unit: float) -> bool:
     rays = back.rays / np.abs(back.rays).max(axis=1, keepdims=True, initial=0.0)
     far = np.abs(back.vertices).max() * PARALLEL > unit
     return bool(far) or len(cKDTree(rays).query_pairs(PARALLEL, p=np.inf)) > 0
-
-
-def _with_zero(directions: Array) -> Array:
-    return np.concatenate([np.zeros((len(directions), 1), directions.dtype), directions], axis=1)
 
 
 def hull(facets: Generators, unit: float = 1.0) -> Polyhedron:
@@ -311,13 +311,10 @@ class _Faces:
             opposite = [f for f in self.facets(face) if not f & lowest]
             beyond = [s for f in opposite for s in self.simplices_of(f)] if opposite else [()]
             made = [apex + s for s in beyond]
-            self._check(len(made))
+            if len(made) > MAX_SIMPLICES:
+                raise BudgetExceededError(
+                    f"the set needs more than {MAX_SIMPLICES} simplices: its volume is out of reach of a "
+                    "triangulation. P.sample(n) draws points by hit-and-run, which needs none."
+                )
             self.known[face] = made
         return self.known[face]
-
-    def _check(self, count: int) -> None:
-        if count > MAX_SIMPLICES:
-            raise BudgetExceededError(
-                f"the set needs more than {MAX_SIMPLICES} simplices: its volume is out of reach of a triangulation. "
-                "P.sample(n) draws points by hit-and-run, which needs none."
-            )

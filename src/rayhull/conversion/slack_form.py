@@ -63,11 +63,6 @@ class SlackForm:
         """Where G is not 0."""
         return self.G != 0
 
-    @cached_property
-    def simplicial(self) -> Array:
-        """Slack coordinates that no row of G mentions: the edges along them are rays."""
-        return np.flatnonzero(~self.pattern.any(axis=0))
-
     def parts(self) -> Iterator[tuple[Array, Array]]:
         """The other blocks, as (slack coordinates, rows of G)."""
         sizes = self.pattern.sum(axis=1)
@@ -82,9 +77,9 @@ class SlackForm:
             yield np.flatnonzero(labels == label), np.flatnonzero(of_row == label)
 
     def simplicial_rays(self) -> Array:
-        """The edges that are rays; exact ones are primitive, since a divisor would divide their scales too."""
-        rays = self.edges[self.equalities :]
-        return rays if len(self.simplicial) == len(rays) else rays[self.simplicial]
+        """Edges of coordinates that no row of G mentions; primitive, as a divisor would divide their scales too."""
+        rays, simplicial = self.edges[self.equalities :], ~self.pattern.any(axis=0)
+        return rays if simplicial.all() else rays[simplicial]
 
     def rays(self, y: Array, coordinates: Array) -> Array:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
@@ -107,8 +102,6 @@ class SlackForm:
 
 def sum_of_edges(weights: Array, edges: Array, scales: Array) -> tuple[Array, int]:
     """(weights / scales) @ edges as integers and their common denominator."""
-    if not weights.any():
-        return np.zeros((len(weights), edges.shape[1]), np.int64), 1
     weights, edges, scale = _over_one_scale(weights, edges, scales)
     return product(weights, edges), scale
 

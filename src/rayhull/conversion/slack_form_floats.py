@@ -36,8 +36,8 @@ class FloatSlackForm(SlackForm):
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         weights = np.broadcast_to(-self.offsets, (len(y), len(self.offsets))).copy()
-        weights[:, self.equalities :] += y / t[:, None]
-        return _without_rounding(weights @ self.edges), np.ones(len(y))
+        weights[:, self.equalities :] += y
+        return _without_rounding(weights @ self.edges), t
 
 
 def _without_rounding(x: Array) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rayhull.core.conversion import examine
 from rayhull.core.reference import floats
-from rayhull.core.reference.adjacency import Words, packed, unpacked
+from rayhull.core.reference.adjacency import Words, packed, supersets, unpacked
 from rayhull.core.reference.verification import NEGATIVE
 from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import independent_rows
@@ -126,22 +126,9 @@ def check_edges(zeros: NDArray[np.bool_], sets: Words, k: int) -> None:
         return
     wanted = zeros[simple][ray]
     wanted[np.arange(len(ray)), rows[ray, drop]] = False
-    ends = _supersets(packed(wanted), others)
+    ends = supersets(packed(wanted), others)
     if (ends != 1).any():
         raise _incomplete("an edge has no ray at its other end" if (ends == 0).any() else "an edge has three ends")
-
-
-def _supersets(wanted: Words, sets: Words) -> NDArray[np.int64]:
-    """How many of ``sets`` contain each wanted set."""
-    count = np.zeros(len(wanted), np.int64)
-    step = max(1, 2_000_000 // max(1, len(sets)))
-    for first in range(0, len(wanted), step):
-        some = wanted[first : first + step]
-        inside = np.ones((len(some), len(sets)), bool)
-        for w in range(sets.shape[1]):
-            inside &= (some[:, w][:, None] & ~sets[:, w]) == 0
-        count[first : first + step] = inside.sum(axis=1)
-    return count
 
 
 def _incomplete(what: str) -> UnverifiedError:
@@ -180,8 +167,7 @@ def _prove_row(P: Polyhedron, a: Array, c: float) -> None:
     top = maximum(P, a)
     if top > c + 1e-6 * (typical_size(P) + abs(c)):
         raise UnverifiedError(
-            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. "
-            "Give the rows as integers or fractions, which are converted exactly."
+            f"A generator is missing: a·x reaches {top:.6g} on the set, {c:.6g} on the generators. {floats.ADVICE}"
         )
 
 

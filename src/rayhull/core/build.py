@@ -101,9 +101,8 @@ class Build:
 
     def stamp(self, name: str) -> str:
         """What a library says of itself: its sources, and how it was compiled if not as usual."""
-        return digest(name) + (
-            "-" + hashlib.sha256(" ".join(self.extra).encode()).hexdigest()[:4] if self.extra else ""
-        )
+        flags = hashlib.sha256(" ".join(self.extra).encode()).hexdigest()[:4]
+        return f"{digest(name)}-{flags}" if self.extra else digest(name)
 
     def run(self) -> list[Path]:
         """Compile what is out of date; returns the libraries that are there now."""
@@ -132,14 +131,8 @@ class Build:
     def _compile(self, name: str, unit: Path, level: str, scratch: Path) -> Path:
         part = unit.parent.name
         made = scratch / f"{part}-{unit.stem}-{level}.o"
-        command = [
-            *COMMON,
-            *SHARED,
-            *levels()[level],
-            *FLAGS[part],
-            f'-DRAYHULL_STAMP="{self.stamp(name)}"',
-            f"-I{SOURCE}",
-        ]
+        command = [*COMMON, *SHARED, *levels()[level], *FLAGS[part]]
+        command += [f'-DRAYHULL_STAMP="{self.stamp(name)}"', f"-I{SOURCE}"]
         if part == "operators":
             command += [STABLE_ABI, "-isystem", f"{self.torch}/include"]
         self._call([*command, *self.extra, "-c", str(unit), "-o", str(made)])

@@ -74,11 +74,12 @@ def take_rows(cone: Cone, order: Ints, watch: Any) -> Cone:
 def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
     budget = (watch.limits.max_generators, watch.limits.max_pairs, watch.limits.max_bytes)
     limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
-    progress, order = _Progress(cone.row, len(cone.S)), np.ascontiguousarray(order)
+    progress = _Progress(cone.row, len(cone.S))
 
     def run(most_work: int) -> int:
-        shared = ctypes.byref(limits), ctypes.byref(progress), threads(), _long(most_work)
-        return int(core.rayhull_take_rows(handle, _pointer(order), *shared))
+        return _call(
+            core, "take_rows", handle, order, ctypes.byref(limits), ctypes.byref(progress), threads(), most_work
+        )
 
     progress.report(watch)
     handle = _opened(core, cone)
@@ -86,9 +87,7 @@ def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
         outcome = run(SHORT)
         if outcome == PAUSED:
             outcome = _watched(lambda: run(NO_LIMIT), progress, watch)
-        if outcome == NO_MEMORY:
-            raise _no_memory()
-        if outcome == STOPPED:
+        if _enough(outcome) == STOPPED:
             progress.report(watch)
             raise RuntimeError("the core stopped although no limit is passed: a fault in rayhull, please report it.")
         return _read(core, handle, cone)
@@ -96,8 +95,11 @@ def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
         core.rayhull_close_cone(handle)
 
 
-def _no_memory() -> MemoryError:
-    return MemoryError("The rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
+def _enough(status: int | None) -> int:
+    """The status, unless there was no memory."""
+    if status is None or status == NO_MEMORY:
+        raise MemoryError("The rays do not fit in memory: lower max_bytes to be told before, with what to do instead.")
+    return status
 
 
 def _watched(run: Callable[[], int], progress: _Progress, watch: Any) -> int:
@@ -141,9 +143,7 @@ def _opened(core: ctypes.CDLL, cone: Cone) -> ctypes.c_void_p:
     arrays = _Arrays(*sizes, *map(_pointer, kept[:5]))
     core.rayhull_open_cone.restype = ctypes.c_void_p
     handle = core.rayhull_open_cone(ctypes.byref(arrays), _pointer(kept[5]) if cone.S.dtype == np.float64 else None)
-    if handle is None:
-        raise _no_memory()
-    return ctypes.c_void_p(handle)
+    return ctypes.c_void_p(_enough(handle))
 
 
 def _read(core: ctypes.CDLL, handle: ctypes.c_void_p, cone: Cone) -> Cone:
@@ -173,16 +173,10 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
         yield from adjacency.adjacent_pairs(sets, above, below, need)
         return
     room = max(len(above) + len(below), 1000)
-    given = [np.ascontiguousarray(v) for v in (sets, above, below)]
+    given = sets, *sets.shape, need, above, len(above), below, len(below), way, threads()
     while True:
         out = np.empty((room, 2), np.int64)
-        core.rayhull_adjacent_pairs.restype = ctypes.c_int64
-        found = core.rayhull_adjacent_pairs(
-            _pointer(given[0]), *map(_long, (*sets.shape, need)), _pointer(given[1]), _long(len(above)),
-            _pointer(given[2]), _long(len(below)), way, threads(), _pointer(out), _long(room),
-        )  # fmt: skip
-        if found == NO_MEMORY:
-            raise _no_memory()
+        found = _enough(_call(core, "adjacent_pairs", *given, out, room))
         if found <= room:
             yield out[:found]
             return
@@ -195,17 +189,12 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
     if core is None or C.dtype == object or Y.dtype == object:
         return verification.examine(C, Y, prime)
     (n, k), r = C.shape, len(Y)
-    C, Y = np.ascontiguousarray(C), np.ascontiguousarray(Y)
     zeros, extreme = np.zeros((r, (n + k + 63) // 64), np.uint64), np.zeros(r, bool)
     step = max(1, LOOKED_AT // (n * k + 1))
     for first in range(0, r, step):
         some = Y[first : first + step]
-        sizes = _long(len(some)), _long(prime), threads()
-        fault = core.rayhull_examine(
-            _pointer(C), _long(n), _long(k), _pointer(some), *sizes, _pointer(zeros[first:]), _pointer(extreme[first:])
-        )
-        if fault == NO_MEMORY:
-            raise _no_memory()
+        sizes = n, k, some, len(some), prime, threads()
+        fault = _enough(_call(core, "examine", C, *sizes, zeros[first:], extreme[first:]))
         if fault == TOO_LONG:
             return verification.examine(C, Y, prime)
         if fault:
@@ -218,10 +207,8 @@ def primitive(rows: NDArray[Any]) -> NDArray[Any]:
     core = library.load("conversion")
     if core is None or rows.dtype == object:
         return numbers.primitive(rows)
-    rows = np.ascontiguousarray(rows)
     out = np.empty(rows.shape, np.int64)
-    core.rayhull_primitive.restype = ctypes.c_int64
-    return out if core.rayhull_primitive(_pointer(rows), *map(_long, rows.shape), _pointer(out)) else rows
+    return out if _call(core, "primitive", rows, *rows.shape, out) else np.ascontiguousarray(rows)
 
 
 def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
@@ -230,12 +217,8 @@ def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any
     size = numbers.largest(weights) * numbers.largest(edges) * len(edges)
     if core is None or weights.dtype == object or edges.dtype == object or size < FAST_SUMS:
         return primitive(numbers.product(weights, edges))
-    weights, edges = np.ascontiguousarray(weights), np.ascontiguousarray(edges)
     out = np.empty((len(weights), edges.shape[1]), np.int64)
-    sizes = map(_long, (*weights.shape, edges.shape[1]))
-    status = core.rayhull_primitive_product(_pointer(weights), _pointer(edges), *sizes, _pointer(out))
-    if status == NO_MEMORY:
-        raise _no_memory()
+    status = _enough(_call(core, "primitive_product", weights, edges, *weights.shape, edges.shape[1], out))
     return primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
@@ -244,14 +227,8 @@ def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
     core = library.load("conversion")
     if core is None or A.dtype == object:
         return elimination.eliminate_modulo(A, prime)
-    A = np.ascontiguousarray(A)
     rows, columns = np.empty((2, min(A.shape)), np.int64)
-    core.rayhull_independent_rows.restype = ctypes.c_int64
-    found = core.rayhull_independent_rows(
-        _pointer(A), *map(_long, (*A.shape, prime)), _pointer(rows), _pointer(columns)
-    )
-    if found == NO_MEMORY:
-        raise _no_memory()
+    found = _enough(_call(core, "independent_rows", A, *A.shape, prime, rows, columns))
     return rows[:found], columns[:found]
 
 
@@ -260,5 +237,12 @@ def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(ctypes.addressof(_buffer(array)) if array.flags.writeable else array.ctypes.data)
 
 
-def _long(value: int) -> ctypes.c_int64:
-    return ctypes.c_int64(int(value))
+def _call(core: ctypes.CDLL, name: str, *arguments: Any) -> int:
+    """The status that a function of the core returns: arrays go without gaps, numbers as 64 bits."""
+    function = getattr(core, f"rayhull_{name}")
+    function.restype = ctypes.c_int64
+    kept = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    passed = [
+        _pointer(a) if isinstance(a, np.ndarray) else ctypes.c_int64(a) if isinstance(a, int) else a for a in kept
+    ]
+    return int(function(*passed))

@@ -19,8 +19,8 @@ TURNED_OFF = "reference (RAYHULL_CORE=0)"
 def status() -> str:
     """What runs, for each library."""
     found = {name: _find(name) for name in build.PARTS}
-    slow = "; 30 to 600 times slower than compiled" if any(library is None for library, _ in found.values()) else ""
-    return "; ".join(f"{name}: {what}" for name, (_, what) in found.items()) + slow
+    text = "; ".join(f"{name}: {what}" for name, (_, what) in found.items())
+    return text + ("; 30 to 600 times slower than compiled" if ": reference" in text else "")
 
 
 def load(name: str) -> ctypes.CDLL | None:
@@ -64,6 +64,8 @@ def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
         return _open(path, name), f"compiled ({path.name})"
     except OSError as error:
         return None, f"reference ({path.name} cannot be loaded: {error})"
+    except ModuleNotFoundError:
+        return None, "none (they need torch, which is not installed: pip install torch)"
 
 
 def _paths(name: str, folder: Path) -> list[Path]:

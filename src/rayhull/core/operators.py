@@ -9,10 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from rayhull.core import library
@@ -57,45 +54,6 @@ class Rows(NamedTuple):
         return cls(data, none.int(), none.long(), none.reshape(0, 0), none)
 
 
-class SparseFactor(NamedTuple):
-    """L D Lᵀ of a sparse symmetric matrix in an order with little fill: factor once, solve for many right-hand sides.
-
-    The matrix is positive definite, or quasi-definite ([[P, Bᵀ], [B, −Q]] with P and Q positive definite).
-
-    Shape:
-        ``begin`` (n + 1,), ``rows`` and ``lower`` (entries,): L below its diagonal by columns; ``inverse`` (n,): 1 / D;
-        ``order`` (n,) int32: the coordinate of each column.
-    """
-
-    begin: Tensor
-    rows: Tensor
-    lower: Tensor
-    inverse: Tensor
-    order: Tensor
-
-    @classmethod
-    def of(cls, matrix: Any) -> SparseFactor:
-        """The factor of a SciPy sparse matrix (n, n)."""
-        order = elimination_order(matrix)
-        columns = sp.csc_array(sp.csc_array(matrix)[order][:, order])
-        stored = columns.indptr.astype(np.int64), columns.indices.astype(np.int32), columns.data.astype(np.float64)
-        begin, rows, lower, inverse = _bound("sparse_factor")(*(torch.from_numpy(v) for v in stored))
-        return cls(begin, rows, lower, inverse, torch.from_numpy(order.astype(np.int32)))
-
-    def solve(self, b: Tensor) -> Tensor:
-        """The solutions for right-hand sides. Shape: (N, n) → (N, n), float64 on the CPU."""
-        found: Tensor = _bound("sparse_solve")(*self, b)
-        return found
-
-
-def elimination_order(matrix: Any) -> Any:
-    """An order of the coordinates in which L has few entries: minimum degree, as SuperLU has it. Shape: (n,)."""
-    pattern = sp.csc_array(abs(matrix) > 0).astype(np.float64)
-    pattern = sp.csc_array(pattern + sp.diags_array(pattern.sum(0) + 1.0))  # diagonally dominant: it can be factored
-    how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-    return np.argsort(splu(pattern, **how).perm_c)
-
-
 class InPlace(NamedTuple):
     """Blocks that a kernel reads from their places in the samples, and writes there.
 
@@ -133,7 +91,6 @@ class Effort(NamedTuple):
     step: float  # their length; 0.0 where it is to be found from the rows of each sample
     pivots: int  # of block pivoting before it gives up
     exact_steps: int  # of the exact method
-    lazy: bool  # bounds last
     clamped: bool = False  # solve without the bounds, then clip
 
 
@@ -177,47 +134,21 @@ def pool_adjacent(at: InPlace, path: Path, sides: Sides) -> tuple[Tensor, Tensor
 
 
 def clipped_shift_backward(
-    g: Tensor,
-    x: Tensor,
-    index: Tensor,
-    scale: Tensor | None,
-    shifts: Tensor,
-    a: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-    equality: bool,
-    out: Tensor,
+    g: Tensor, at: InPlace, a: Tensor, shifts: Tensor, bounds: tuple[Tensor, Tensor], equality: bool
 ) -> Tensor:
-    """The gradient in x for the gradient g in :func:`clipped_shift`'s points, to ``out``; returns the row's, w.
+    """The gradient in x for the gradient g in :func:`clipped_shift`'s points, to ``at.out``; returns the row's, w.
 
     Shape:
-        ``g``, ``x``, ``out`` (n, D); ``shifts`` (N, 1), what the forward pass returned; returns (N, 1).
+        ``g`` (n, D); ``shifts`` (N, 1), what the forward pass returned; returns (N, 1).
     """
-    return _bound("clipped_shift_backward")(g, x, index, scale, shifts, a, lower, upper, equality, out)
+    return _bound("clipped_shift_backward")(g, *at, a, shifts, *bounds, equality)
 
 
 def pool_adjacent_backward(
-    g: Tensor,
-    x: Tensor,
-    index: Tensor,
-    scale: Tensor | None,
-    multipliers: Tensor,
-    order: Tensor,
-    rows: Tensor,
-    unit_steps: Tensor,
-    roots: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-    out: Tensor,
+    g: Tensor, at: InPlace, path: Path, multipliers: Tensor, bounds: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """The gradient in x for the gradient g in :func:`pool_adjacent`'s points, to ``out``; returns the rows', w.
-
-    Shape:
-        ``g``, ``x``, ``out`` (n, D); ``multipliers`` (N, d - 1), what the forward pass returned; returns (N, d - 1).
-    """
-    return _bound("pool_adjacent_backward")(
-        g, x, index, scale, multipliers, order, rows, unit_steps, roots, lower, upper, out
-    )
+    """As :func:`clipped_shift_backward`, of :func:`pool_adjacent`. Shape: (n, D); multipliers (N, d - 1) → alike."""
+    return _bound("pool_adjacent_backward")(g, *at, *path, multipliers, *bounds)
 
 
 def active_set(
@@ -242,16 +173,17 @@ def interior_point(
     at: InPlace, rows: Rows, m: int, sides: Sides, guess: Tensor | None, intervals: Intervals
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
     """As :func:`active_set`, for sparse rows; ``guess`` are multipliers (N, M) to start from."""
-    found: tuple[Tensor, Tensor, Tensor, Tensor, int, int] = _bound("interior_point")(
-        *at, *rows[:3], m, *sides, guess, *intervals
-    )
-    return found
+    return _bound("interior_point")(*at, *rows[:3], m, *sides, guess, *intervals)
+
+
+def sparse_pattern(begin: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """L below its diagonal, of the factor of a symmetric matrix, both by columns: begin (n + 1,), rows (entries,)."""
+    return _bound("sparse_pattern")(begin, rows)
 
 
 def interval_system(intervals: Intervals, q: Tensor, active: Tensor, state: Tensor) -> Tensor:
     """As :func:`active_system`, for sparse rows."""
-    found: Tensor = _bound("interval_system")(*intervals, q, active, state)
-    return found
+    return _bound("interval_system")(*intervals, q, active, state)
 
 
 def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tensor:

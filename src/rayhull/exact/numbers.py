@@ -115,18 +115,13 @@ def shortest(values: Array) -> Array:
 def float_below(values: Array) -> Array:
     """The largest float64 that is at most each number; infinities stay."""
     floats = values.astype(np.float64)
-    return np.where(floats > _comparable(values), np.nextafter(floats, -np.inf), floats)
+    long = values.dtype.kind in "iu" and largest(values) > 2**53  # Python compares such integers with floats exactly
+    return np.where(floats > (values.astype(object) if long else values), np.nextafter(floats, -np.inf), floats)
 
 
 def float_above(values: Array) -> Array:
     """The smallest float64 that is at least each number; infinities stay."""
-    floats = values.astype(np.float64)
-    return np.where(floats < _comparable(values), np.nextafter(floats, np.inf), floats)
-
-
-def _comparable(values: Array) -> Array:
-    """The numbers in a form that Python compares with floats exactly."""
-    return values.astype(object) if values.dtype.kind in "iu" and largest(values) > 2**53 else values
+    return -float_below(-values)
 
 
 def floats_as_integers(values: Array) -> tuple[Array, int]:

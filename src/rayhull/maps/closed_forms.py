@@ -76,15 +76,7 @@ def _between(t: Tensor, x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, uppe
 
 
 def times(rows: Tensor, x: Tensor) -> Tensor:
-    """a_i·x for every row. Shape: (m, d) or (n, m, d), (n, d) → (n, m)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.closed_forms import times
-        >>> times(torch.tensor([[[1.0, 1.0]], [[1.0, -1.0]]]), torch.tensor([[2.0, 3.0], [2.0, 3.0]]))
-        tensor([[ 5.],
-                [-1.]])
-    """
+    """a_i·x for every row. Shape: (m, d) or (n, m, d), (n, d) → (n, m)"""
     return x @ rows.mT if rows.ndim == 2 else (rows @ x.unsqueeze(-1)).squeeze(-1)
 
 

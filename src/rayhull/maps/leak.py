@@ -74,16 +74,8 @@ class Leak(NamedTuple):
 
 
 def damped(u: Tensor, share: float) -> Tensor:
-    """u, of whose gradient 1 - s is left; forward mode has the derivative alone."""
-    if not share or forward_ad._current_level >= 0:
-        return u
-    out: Tensor = _damped(u, share) if torch.compiler.is_exporting() else applied(Damped, u, share)
-    return out
-
-
-def _damped(u: Tensor, share: float) -> Tensor:
-    """The same in tensor operations, for graphs that run elsewhere: what is added to the numbers is 0."""
-    return u.detach() + (1 - share) * _zero(u)
+    """u, of whose gradient 1 - s is left, NaN where it is not finite; forward mode has the derivative alone."""
+    return u if not share or forward_ad._current_level >= 0 else torch.lerp(u, u.detach(), share)
 
 
 def _zero(u: Tensor) -> Tensor:
@@ -139,24 +131,6 @@ def leaking(x: Tensor, u: Tensor, leak: Leak, *, kept: float | None = 1.0) -> Te
         return x.detach() + own + leak.gradient(zero, d)
     out: Tensor = applied(Leaking, x, u, d, kept, *leak)
     return out
-
-
-class Damped(torch.autograd.Function):
-    """u forwards, 1 - s of the gradient backwards."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(u: Tensor, share: float) -> Tensor:
-        return u.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.share = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return (1 - ctx.share) * g, None
 
 
 class Leaking(torch.autograd.Function):

@@ -51,12 +51,6 @@ def means(u: Tensor, x: Tensor) -> Tensor:
     """The mean of u over each pool, at every entry of it: neighbours whose x are equal, unless none of them moved.
 
     Shape: u, x (\\*, n) → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import means
-        >>> means(torch.tensor([1.0, 3.0, 2.0, 7.0]), torch.tensor([1.0, 2.5, 2.5, 7.0]))
-        tensor([1.0000, 2.5000, 2.5000, 7.0000])
     """
     begins = x[..., 1:] != x[..., :-1]
     number = torch.nn.functional.pad(begins.long(), (1, 0)).cumsum(-1)  # of each entry's pool
@@ -92,12 +86,6 @@ def of_all_means(u: Tensor) -> Tensor:
     """The nearest increasing chain by its formula, which takes n² numbers.
 
     Shape: (\\*, n) → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import of_all_means
-        >>> of_all_means(torch.tensor([1.0, 3.0, 2.0, 2.5, 4.0]))
-        tensor([1.0000, 2.5000, 2.5000, 2.5000, 4.0000])
     """
     shares, before = _shares(u) if torch.compiler.is_compiling() else _kept_shares(u.shape[-1], u.device)
     each = u.double() / u.shape[-1]  # differences of sums need the digits, and none may overflow
@@ -134,9 +122,8 @@ def merged(x: Tensor) -> Tensor:
     """
     half = x.shape[-1] // 2
     values, place = x.sort(-1)
-    taken = (
-        _beyond_level(values, place < half) | (place == half - 1) | (place == half)
-    )  # where they fall, these two meet
+    # where they fall, the last of the first half and the first of the second meet
+    taken = _beyond_level(values, place < half) | (place == half - 1) | (place == half)
     weight = taken.to(x.dtype)
     level = (values * (weight / weight.sum(-1, keepdim=True))).sum(-1, keepdim=True)  # divided first: no overflow
     a, b = x[..., :half], x[..., half:]
@@ -170,12 +157,6 @@ def running_maximum(u: Tensor) -> Tensor:
     In a compiled or exported graph by maxima over windows of 1, 2, 4, ... entries: they fuse, and ONNX has them.
 
     Shape: (\\*, n) → (\\*, n)
-
-    Examples:
-        >>> import torch
-        >>> from rayhull.maps.order import running_maximum
-        >>> running_maximum(torch.tensor([1.0, 3.0, 2.0]))
-        tensor([1., 3., 3.])
     """
     if not torch.compiler.is_compiling():
         return torch.cummax(u, -1).values

@@ -24,6 +24,8 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from rayhull.maps.closed_forms import times
+
 SMOOTHNESS = 4.0  # the power in the smooth shrink: larger is closer to the identity inside
 EPS = 2.0**-53  # the unit roundoff of float64
 LARGEST = 2.0**96  # coefficients beyond are cut: products with the numbers of a set stay finite in float32
@@ -32,24 +34,17 @@ LARGEST = 2.0**96  # coefficients beyond are cut: products with the numbers of a
 # -- the shrink ------------------------------------------------------------------------------------------------------
 
 
-def shrink(y: Tensor, gauge: Tensor) -> Tensor:
-    """y / max(1, gauge): the identity inside, radially onto the boundary outside.
-
-    Shape: y (\\*, d), gauge (\\*) → (\\*, d)
+def factor(gauge: Tensor) -> Tensor:
+    """1 / max(1, gauge): y times it is y inside, and on the boundary outside.
 
     Examples:
         >>> import torch
-        >>> from rayhull.maps.shrink import shrink
+        >>> from rayhull.maps.shrink import factor
         >>> y = torch.tensor([[0.5, 0.2], [4.0, -2.0]])
-        >>> shrink(y, y.abs().amax(-1))
+        >>> y * factor(y.abs().amax(-1, keepdim=True))
         tensor([[ 0.5000,  0.2000],
                 [ 1.0000, -0.5000]])
     """
-    return y * factor(gauge).unsqueeze(-1)
-
-
-def factor(gauge: Tensor) -> Tensor:
-    """1 / max(1, gauge)."""
     return gauge.clamp_min(1.0).reciprocal()
 
 
@@ -180,13 +175,7 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
         [True, False, False]
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
-    error = as_single(gamma(x.shape[-1])) * (
-        _product(rows.abs(), x.abs()) + torch.where(rhs.isfinite(), rhs.abs(), 0.0)
-    )
-    single = ((rows != 0).sum(-1) == 1) & (rows.abs().sum(-1) == 1)
-    error = torch.where(single, torch.zeros_like(error), error)
-    return (_product(rows, x) + error <= rhs).all(-1) & x.isfinite().all(-1)
-
-
-def _product(rows: Tensor, x: Tensor) -> Tensor:
-    return x @ rows.mT if rows.ndim == 2 else (rows @ x.unsqueeze(-1)).squeeze(-1)
+    steep, size = rows.abs(), x.abs()
+    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + rhs.abs().nan_to_num(0.0, 0.0))
+    single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
+    return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)

@@ -109,6 +109,7 @@ def splitting(
     wide: Factor | None = None,
     sweep: Sequence[Factor] = (),
     onto: Callable[..., Tensor] | None = None,
+    equal: bool = True,
 ) -> Tensor:
     """y moved by ``steps`` steps towards the nearest point.
 
@@ -119,11 +120,21 @@ def splitting(
         wide: the constants in float64, for the compiled kernel; None: tensor operations.
         sweep: the constants of the other penalties of ``SWEEP``, if they are gone over.
         onto: in place of the clamp of t between low and high, such as one onto cones, too.
+        equal: whether there may be equalities; without, tensor operations are fewer, but for the backward pass of y
+            alone, whose derivative would pass through the limits, too.
 
     Shape: (\\*, n) → (\\*, n)
     """
     if wide is not None and is_plain(y) and operators.available():
         return _compiled(y, wide, low, high, steps)
+    alone = torch.is_grad_enabled() and y.requires_grad and not (low.requires_grad or high.requires_grad)
+    if (
+        onto is None
+        and not (equal or alone)
+        and isinstance(factor, Factor)
+        and factor.turn.shape[0] == factor.turn.shape[1]
+    ):
+        return _from_start(y, (factor, *sweep), low, high, steps)
     return in_tensor_operations(y, factor, low, high, steps, sweep, onto)
 
 
@@ -140,18 +151,51 @@ def in_tensor_operations(
     if isinstance(factor, SparseFactor):
         return factor.moved(y, low, high, steps)
     factors, onto = (factor, *sweep), clamped if onto is None else onto
-    shape, many = y.shape, len(factors)
+    shape = y.shape
     low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
-    y, last = y.reshape(-1, shape[-1]), 0
+    y = y.reshape(-1, shape[-1])
     t, starts = y @ factors[0].rows.mT, [RELAXATION * (y @ own.first.mT) for own in factors]
     turns = [_relaxed(own.turn) for own in factors]
-    for step in range(steps):
-        now, w = step * SWEEPS * many // steps % many, onto(t, low, high)
+
+    def step(now: int, t: Tensor, w: Tensor) -> Tensor:
+        return torch.add(_turned(starts[now], torch.sub(t, w, alpha=2), turns[now]), w, alpha=2 - RELAXATION)
+
+    left, last = _stepped(t, lambda t: onto(t, low, high), step, steps, len(factors))
+    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1).reshape(shape)
+
+
+def _stepped(
+    t: Tensor, onto: Callable[[Tensor], Tensor], step: Callable[[int, Tensor, Tensor], Tensor], steps: int, many: int
+) -> tuple[Tensor, int]:
+    """t - 2 w after all steps over the penalties, and the number of the last penalty."""
+    last = 0
+    for k in range(steps):
+        now, w = k * SWEEPS * many // steps % many, onto(t)
         if now != last:  # multipliers keep their size
             t, last = torch.lerp(w, t, SWEEP[last] / SWEEP[now]), now
-        t = torch.add(_turned(starts[now], torch.sub(t, w, alpha=2), turns[now]), w, alpha=2 - RELAXATION)
-    left = torch.sub(t, onto(t, low, high), alpha=2)
-    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1).reshape(shape)
+        t = step(now, t, w)
+    return torch.sub(t, onto(t), alpha=2), last
+
+
+def _from_start(y: Tensor, factors: Sequence[Factor], low: Tensor, high: Tensor, steps: int) -> Tensor:
+    """The same in three operations a step, for s = t - G y, which starts at 0: without equalities F y = (1 - T) G y.
+
+    s ← (1 - α/2) s + α (s - 2 w) (1/2 - T) with w = clamp(s) between limits seen from G y, and x = y - C (s - 2 w).
+    """
+    shape = y.shape
+    low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
+    y = y.reshape(-1, shape[-1])
+    start = y @ factors[0].rows.mT
+    low, high = low - start, high - start
+    half = torch.eye(len(factors[0].turn), dtype=y.dtype, device=y.device) / 2
+    turns = [half - own.turn for own in factors]
+
+    def step(now: int, s: Tensor, w: Tensor) -> Tensor:
+        away = torch.sub(s, w, alpha=2)
+        return torch.addmm(s, away, turns[now], beta=1 - RELAXATION / 2, alpha=RELAXATION)
+
+    left, last = _stepped(torch.zeros_like(start), lambda s: clamped(s, low, high), step, steps, len(factors))
+    return torch.addmm(y, left, factors[last].last.mT, alpha=-1).reshape(shape)
 
 
 def _relaxed(turn: Tensor) -> Tensor:

@@ -213,6 +213,12 @@ def _clamp(xp: Any, x: Array, low: Any = None, high: Any = None) -> Array:
     return x if high is None else xp.where(x > high, high, x)
 
 
+def _minimum(xp: Any, x: Array, y: Array) -> Array:
+    """NaN stays NaN. jax.numpy's looks for its value among x and y again, which XLA may have rounded otherwise by then:
+    the derivative is lost."""
+    return xp.where((x > y) | xp.isnan(y), y, x)
+
+
 def _norm(xp: Any, x: Array, order: float, dim: Sequence[int], keepdim: bool = False) -> Array:
     square = xp.sum(x * x, axis=tuple(dim), keepdims=keepdim)
     return xp.where(square > 0, xp.sqrt(xp.where(square > 0, square, 1)), 0)  # of 0 the derivative is 0
@@ -227,8 +233,8 @@ def _erf(xp: Any, x: Array) -> Array:
     return np.frompyfunc(math.erf, 1, 1)(x) if xp is np else importlib.import_module("jax.scipy.special").erf(x)
 
 
-NAMES = """abs ceil cos exp expm1 floor isfinite isinf isnan log log1p logical_and logical_not logical_or maximum
-minimum reciprocal sign sin sqrt tan tanh trunc where bitwise_and bitwise_or bitwise_xor arange full neg:negative
+NAMES = """abs ceil cos exp expm1 floor isfinite isinf isnan log log1p logical_and logical_not logical_or
+reciprocal sign sin sqrt tan tanh trunc where bitwise_and bitwise_or bitwise_xor arange full neg:negative
 mul:multiply mm:matmul bmm:matmul eq:equal ne:not_equal lt:less le:less_equal gt:greater ge:greater_equal
 bitwise_not:invert pow:power permute:transpose unsqueeze:expand_dims scalar_tensor:asarray"""
 OPERATIONS: dict[str, Operation] = {
@@ -263,6 +269,8 @@ OPERATIONS: dict[str, Operation] = {
     "constant_pad_nd": _pad,
     "full_like": lambda xp, x, value: xp.full(x.shape, value),
     "clamp": _clamp,
+    "minimum": _minimum,
+    "maximum": lambda xp, x, y: -_minimum(xp, -x, -y),
     "relu": lambda xp, x: xp.where(x <= 0, 0, x),
     "sigmoid": lambda xp, x: xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x))),
     "softplus": lambda xp, x, beta=1, _=20: xp.maximum(x, 0) + xp.log1p(xp.exp(-beta * xp.abs(x))) / beta,

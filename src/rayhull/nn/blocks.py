@@ -61,110 +61,95 @@ class Places(Constants):
         return x.index_copy(-1, self.index_, own.flatten(-2))
 
 
-class BlockSides(Constants):
-    """The part of the sides that concerns one kind of block, in its coordinates: mirror images swap their bounds."""
-
-    coordinates: Tensor
-    mirrored: Tensor
-    rows: Tensor
-    equality_rows: Tensor
-    stated_lower: Tensor
-    stated_upper: Tensor
-
-    def __init__(self, P: Polyhedron, blocks: BlockGroup, factory: Factory) -> None:
-        super().__init__(factory)
-        block = blocks.polyhedron
-        stated, stated_eq = len(block.layout.inequalities), len(block.layout.equalities)
-        self.has_cones = with_cones(block) is not None  # all cones are in one block
-        self.index("coordinates", blocks.index)
-        self.index("mirrored", (blocks.sign < 0)[:, None])
-        self.has_mirrored = bool((blocks.sign < 0).any())
-        self.alone = len(blocks.index) == 1 and not self.has_mirrored  # as a part takes it, without an axis of blocks
-        self.constant("stated_lower", P.lower_bounds[blocks.index])
-        self.constant("stated_upper", P.upper_bounds[blocks.index])
-        self.index("rows", P.layout.inequalities[blocks.rows[:, :stated]])
-        self.index("equality_rows", P.layout.equalities[blocks.equality_rows[:, :stated_eq]])
-
-    def forward(self, sides: Sides) -> Sides:
-        b = None if sides.b is None else sides.b[..., self.rows]
-        b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
-        low, high, base, centre = (
-            None if side is None else side[..., self.coordinates]
-            for side in (sides.lower, sides.upper, sides.base, sides.centre)
-        )
-        h = None if sides.h is None or not self.has_cones else sides.h.unsqueeze(-2)
-        if base is not None and self.has_mirrored:
-            base = torch.where(self.mirrored, -base, base)
-        own = Sides(b, b_eq, *self._swapped(low, high), base=base, h=h, centre=centre if self.has_cones else None)
-        if not self.alone:
-            return own
-        return Sides(**{name: getattr(own, name).squeeze(-2) for name in own.given})
-
-    def _swapped(self, low: Tensor | None, high: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """low <= x <= high is -high <= -x <= -low where the block is a mirror image."""
-        if not self.has_mirrored or (low is None and high is None):
-            return low, high
-        low = self.stated_lower if low is None else low
-        high = self.stated_upper if high is None else high
-        return torch.where(self.mirrored, -high, low), torch.where(self.mirrored, -low, high)
-
-
-class Part(nn.Module):
+class Part(Constants):
     """One way, at all places of its kind of block, or for the whole set at once.
 
     Shape: coefficients (\\*, count · k) → points (\\*, count · n), in the order of the kind's places
     """
 
     block: Tensor
+    mirror: Tensor
+    rows: Tensor
+    equality_rows: Tensor
+    stated_lower: Tensor
+    stated_upper: Tensor
 
     def __init__(self, P: Polyhedron, blocks: BlockGroup, way: Way, why: str, factory: Factory) -> None:
-        super().__init__()
-        self.way, self.why, self.polyhedron = way, why, blocks.polyhedron
-        self.places = Places(blocks, factory)
+        super().__init__(factory)
+        own = blocks.polyhedron
+        self.way, self.why, self.places = way, why, Places(blocks, factory)
         self.count, self.size = blocks.index.shape
-        self.alone, self.mirrored = self.count == 1 and not self.places.mirrored, self.places.mirrored
+        self.mirrored, self.has_cones = self.places.mirrored, with_cones(own) is not None
+        self.alone = self.count == 1 and not self.mirrored  # without an axis of blocks
         self.coefficients = self.count * way.coefficients
-        whole = blocks.polyhedron is P
-        self.sides = None if whole else BlockSides(P, blocks, factory)
-        several = block_of_each(P) if whole else torch.empty(0, dtype=torch.int64)
-        self.register_buffer("block", several, persistent=False)
+        self.whole = own is P
+        self.index("block", block_of_each(P).numpy() if self.whole else np.zeros(0, np.int64))
+        if not self.whole:
+            stated, stated_eq = len(own.layout.inequalities), len(own.layout.equalities)
+            self.index("mirror", (blocks.sign < 0)[:, None])
+            self.constant("stated_lower", P.lower_bounds[blocks.index])
+            self.constant("stated_upper", P.upper_bounds[blocks.index])
+            rows = P.layout.inequalities[blocks.rows[:, :stated]]
+            equality_rows = P.layout.equalities[blocks.equality_rows[:, :stated_eq]]
+            self.index("rows", rows[0] if self.alone else rows)
+            self.index("equality_rows", equality_rows[0] if self.alone else equality_rows)
 
     def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         way: Any = self._modules["way"]
         u = way.start(c if self.alone else self._by_block(c))
-        own = sides if sides is NONE or self.sides is None else self.sides(sides)
+        own = sides if sides is NONE else self.own(sides)
         x: Tensor = way.leaking(u, own, leak, self.block) if leak and way.keeps_inside else way.forward(u, own)
-        return x if self.alone else self._turned(x).flatten(-2)
+        return x if self.alone else self._flat(x)
+
+    def own(self, sides: Sides) -> Sides:
+        """The part of the sides that concerns this kind of block, in its coordinates."""
+        if self.whole or sides is NONE:
+            return sides
+        b = None if sides.b is None else sides.b[..., self.rows]
+        b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
+        each = (sides.lower, sides.upper, sides.base, sides.centre if self.has_cones else None)
+        low, high, base, centre = (None if v is None else self._by_block(v[..., self.places.index_]) for v in each)
+        h = sides.h if self.has_cones else None  # all cones are in one block
+        h = h if h is None or self.alone else h.unsqueeze(-2)
+        if base is not None and self.mirrored:
+            base = torch.where(self.mirror, -base, base)
+        return Sides(b, b_eq, *self._swapped(low, high), base=base, h=h, centre=centre)
+
+    def _swapped(self, low: Tensor | None, high: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """low <= x <= high is -high <= -x <= -low where the block is a mirror image."""
+        if not self.mirrored or (low is None and high is None):
+            return low, high
+        low = self.stated_lower if low is None else low
+        high = self.stated_upper if high is None else high
+        return torch.where(self.mirror, -high, low), torch.where(self.mirror, -low, high)
 
     def points(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         """Points of the blocks from unconstrained points in the set's coordinates. Shape: as ``forward``"""
-        own = sides if self.sides is None or sides is NONE else self.sides(sides)
-        if self.alone:
-            return self.way(u, own)
-        return self._turned(self.way(self._turned(self._by_block(u)), own)).flatten(-2)
+        return self._flat(self.way(self._turned(self._by_block(u)), self.own(sides)))
 
     def certified(self, sides: Sides) -> Tensor | None:
         """Which samples have base points that certify all of these blocks; None where no block asks. Shape: (\\*)"""
-        each = self.way.certified(sides if self.sides is None else self.sides(sides))
-        return each if each is None or self.sides is None or self.alone else each.all(-1)
+        each = self.way.certified(self.own(sides))
+        return each if each is None or self.whole or self.alone else each.all(-1)
 
     def concerns(self, names: set[str]) -> set[str]:
         """Those of the sides that may say something of this kind of block."""
-        return names if with_cones(self.polyhedron) is not None else names - set(CONIC)
+        return names if self.has_cones else names - set(CONIC)
 
     def unconstrained(self, c: Tensor) -> Tensor:
         """What coefficients stand for before the set is imposed, in the set's coordinates. Shape: as ``forward``"""
-        u = self.way.start(c if self.alone else self._by_block(c))
-        return u if self.alone else self._turned(u).flatten(-2)
+        return self._flat(self.way.start(self._by_block(c)))
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         """Undoes ``unconstrained``."""
-        if self.alone:
-            return self.way.coefficients_of(x)
-        return self.way.coefficients_of(self._turned(self._by_block(x))).flatten(-2)
+        c = self.way.coefficients_of(self._turned(self._by_block(x)))
+        return c if self.alone else c.flatten(-2)
 
     def _by_block(self, c: Tensor) -> Tensor:
-        return c.reshape(*c.shape[:-1], self.count, c.shape[-1] // self.count)
+        return c if self.alone else c.reshape(*c.shape[:-1], self.count, c.shape[-1] // self.count)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        return x if self.alone else self._turned(x).flatten(-2)
 
     def _turned(self, x: Tensor) -> Tensor:
         return x * self.places.sign if self.mirrored else x

@@ -88,9 +88,7 @@ class Constants(nn.Module):
         changed = like.device != self.device or like.dtype != self.dtype
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device, self.dtype = like.device, like.dtype
-        if (
-            changed or self._wide or self.dtype not in (torch.float32, torch.float64)
-        ):  # also from the meta device, where there was nothing to move
+        if changed or self._wide or self.dtype not in (torch.float32, torch.float64):  # or from the meta device
             for name in self.exact:
                 setattr(self, name, self._made(name))
             for name, values in self._index.items():

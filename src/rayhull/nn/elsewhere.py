@@ -27,7 +27,8 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-STEPS = (5, 10, 20, 40, 72)  # that are tried: four launches each, and a budget of 400 for all that a layer does
+STEPS = (5, 10, 20, 40, 72)  # that are tried: three or four launches each, and a budget of 400 for all of a layer
+MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
 BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
 
 
@@ -50,6 +51,8 @@ def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> St
     band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
     trial = Trial.of(P, frame, units, band, kernel=False)
     count, number, left = trial.best(STEPS)
+    if min(left) > COARSE:
+        count, number, left = trial.best((MORE,))
     way = trial.taken(count, number, factory)
     way.left = min(left)
     return way

@@ -245,6 +245,11 @@ def example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
     for into in (part for part in module.modules() if isinstance(part, MapInto)):
         into.prepare()
+        if not sides and not _holds(into, sides):
+            raise RayhullError(
+                f"the map into {into.polyhedron} has a sparse factor, which no ONNX file holds: export the network up "
+                "to the layer's Linear, and put what comes out of that file through the layer's map (head.map)."
+            )
         if not _holds(into, sides):
             raise RayhullError(
                 f"{', '.join(sides)} of the sample need nearest points that only a solver finds here, which an ONNX "

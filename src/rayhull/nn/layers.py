@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rayhull.maps.leak import LEAK, check_leak
 from rayhull.nn.map_into import MapInto, keeping_map
 from rayhull.nn.recognise import LayerOptions, warn
+from rayhull.projection.sides import Sides
 from rayhull.sets.reading import last
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Constrained(nn.Module):
         self.in_features, self.map, self.leak, self.axis = in_features, into, _leak_of(into, leak), into.axis
         self.batch_norm = nn.BatchNorm1d(in_features, device=into.device, dtype=into.dtype) if batch_norm else None
         self.linear = nn.Linear(in_features, into.coefficients, bias, device=into.device, dtype=into.dtype)
-        self._steps_seen = 0
+        self._steps_seen = 0 if into.keeps_inside else WATCHED
         self.reset_parameters()
 
     @classmethod
@@ -185,11 +186,10 @@ class Constrained(nn.Module):
         into: Any = self._modules["map"]
         c = self._coefficients(features)
         options: dict[str, Any] = {"leak": self.leak} if self.training else {}
-        if into.strict:
+        if into.finishes is not None:
             options["origin"] = self._origin(features)  # finite features may overflow in the Linear
         if not (b is b_eq is lower is upper is A is A_eq is base is h is centre is None):
-            options |= {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
-            options |= {"h": h, "centre": centre}
+            options |= Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)._asdict()
         x: Tensor = into(c, **options)
         if not self.training:
             return x
@@ -209,7 +209,7 @@ class Constrained(nn.Module):
 
     def _watch(self, x: Tensor) -> None:
         """Tell the user, once, of points that training drives far from the set's own unit: it is not the targets'."""
-        if torch.compiler.is_compiling() or not self.map.keeps_inside:
+        if torch.compiler.is_compiling():
             return
         self._steps_seen += 1
         if self._steps_seen == WATCHED and x.numel():

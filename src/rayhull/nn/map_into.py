@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -23,15 +23,15 @@ from rayhull.nn.recognise import Choice, LayerOptions, Options, choose, warn
 from rayhull.nn.ways import Bounds, Nearest, Seen, value_of
 from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides
+from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import base_of_each
 from rayhull.sets.polyhedron import MAX_GENERATORS, need_set
-from rayhull.sets.products import units_of
+from rayhull.sets.products import BlockGroup, units_of
 from rayhull.sets.reading import event_last, last, refuse_axis
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import BlockGroup
 
 
 class MapInto(Constants, OfSet):
@@ -111,18 +111,21 @@ class MapInto(Constants, OfSet):
         kept = {name: given[name] for name in ("method", "steps", "nonnegative", "simplex", "max_generators")}
         chosen = Options(**kept, scale=scale, varies=self.varies is not None, factory=factory)
         units = None if given["units"] is None else _units_of(P, given)
-        self.parts = Parts(self._parts(P, chosen, given["base"]) if units is None else [_in_units(P, *units, factory)])
+        weights = None if units is None else units[1] ** -2
+        if units is None:
+            self.parts = Parts(self._parts(P, chosen, given["base"]))
+        else:
+            self.parts = Parts([_whole(P, *units, "the nearest point in the given units", factory, weights)])
         self.coefficients = sum(part.coefficients for part in self.parts)
         self.keeps_inside = all(part.way.keeps_inside for part in self.parts)
-        places = [part.places.flat for part in self.parts]
-        order = event_order(places)
+        order = event_order([part.places.flat for part in self.parts])
         self.in_order = bool((order == np.arange(P.dim)).all())
+        self.single = self.in_order and len(self.parts) == 1
         self.index("order", order)
         self.index("block", block_of_each(P).numpy())
-        self.constant("units", _gathered("units", self.parts, places, np.ones(P.dim)))
-        self.constant("base", _gathered("base", self.parts, places, np.zeros(P.dim)))
+        self.constant("units", _gathered("units", self.parts, P))
+        self.constant("base", _gathered("base", self.parts, P))
         ranges = None if all(part.way.is_nearest for part in self.parts) else self.varies
-        weights = None if units is None else units[1] ** -2
         self.per_sample = per_sample.PerSample(P, ranges, given["infeasible"], scale, factory, weights)
         self.finishes = None
         self.shrinking, self.strict = True, given["strict"]
@@ -137,11 +140,11 @@ class MapInto(Constants, OfSet):
         bases = [None] * len(kinds) if base is None else base_of_each(P, base, kinds)
         pairs = [(kind, replace(options, base=own)) for kind, own in zip(kinds, bases, strict=True)]
         choices = [self._choose(kind.polyhedron, own) for kind, own in pairs]
-        if len(kinds) + len(kinds[0].index) > 2 and all(choice.way.is_nearest for choice in choices):
-            return [_together(P, kinds, choices, options.factory)]
-        return [
-            Part(P, kind, choice.way, choice.why, options.factory) for kind, choice in zip(kinds, choices, strict=True)
-        ]
+        each = [Part(P, kind, *choice, options.factory) for kind, choice in zip(kinds, choices, strict=True)]
+        if len(kinds) + len(kinds[0].index) <= 2 or not all(part.way.is_nearest for part in each):
+            return each
+        why = "; ".join(dict.fromkeys(part.why for part in each))
+        return [_whole(P, _gathered("base", each, P), _gathered("units", each, P), why, options.factory)]
 
     def _choose(self, block: Polyhedron, options: Options) -> Choice:
         return choose(block, options)
@@ -151,7 +154,7 @@ class MapInto(Constants, OfSet):
     @property
     def strict(self) -> bool:
         """Whether what comes out is inside in rational arithmetic."""
-        return self._modules.get("finishes") is not None
+        return self.finishes is not None
 
     @strict.setter
     def strict(self, on: bool) -> None:
@@ -223,7 +226,7 @@ class MapInto(Constants, OfSet):
 
     def _points(self, c: Tensor, sides: Sides, origin: Sequence[Tensor], leak: float) -> Tensor:
         """Points in the dtype of c, flat."""
-        dtype, finishes = c.dtype, cast("Finishes | None", self._modules.get("finishes"))
+        dtype, finishes = c.dtype, self.finishes
         if finishes is not None:
             finishes.check(dtype)
             c = _cut(c, origin)
@@ -253,7 +256,11 @@ class MapInto(Constants, OfSet):
 
     def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
         """Points of all blocks, flat, inside up to rounding. Shape: (\\*, coefficients) → (\\*, d)"""
-        return self._in_order([part.forward(own, sides, leak) for part, own in self.parts.split(c)])
+        parts: Any = self._modules["parts"]  # self.parts takes longer than a small layer can spare
+        if self.single:
+            x: Tensor = parts._modules["0"].forward(c, sides, leak)
+            return x
+        return self._in_order([part.forward(own, sides, leak) for part, own in parts.split(c)])
 
     def _in_order(self, points: Sequence[Tensor]) -> Tensor:
         """The parts' points as flat coordinates."""
@@ -295,7 +302,7 @@ class MapInto(Constants, OfSet):
 
     def flat_unconstrained(self, c: Tensor) -> Tensor:
         """The same, flat. Shape: (\\*, coefficients) → (\\*, d)"""
-        self._need_identity()
+        self.need_identity()
         return self._in_order([part.unconstrained(own) for part, own in self.parts.split(c)])
 
     def coefficients_of(self, x: Tensor) -> Tensor:
@@ -303,13 +310,14 @@ class MapInto(Constants, OfSet):
 
         Shape: (\\*, event shape) → (\\*, coefficients)
         """
-        self._need_identity()
+        self.need_identity()
         flat = last(x, self.axis).flatten(x.ndim - len(self.polyhedron.shape))
         own = [flat.index_select(-1, part.places.index_) for part in self.parts]
         c = torch.cat([part.coefficients_of(v) for part, v in zip(self.parts, own, strict=True)], -1).to(x.dtype)
         return c if self.axis == -1 else c.movedim(-1, self.axis)
 
-    def _need_identity(self) -> None:
+    def need_identity(self) -> None:
+        """Refuse a map whose coefficients are no coordinates."""
         if not self.keeps_inside:
             raise ValueError(f"only ways that keep points of the set have an unconstrained point: {self.describe()}")
 
@@ -383,24 +391,14 @@ class MapInto(Constants, OfSet):
         return f"{type(self).__name__}({self.extra_repr()})"
 
 
-def _together(P: Polyhedron, kinds: Sequence[BlockGroup], choices: Sequence[Choice], factory: Factory) -> Part:
-    """All kinds by one nearest point of the whole set."""
-    base, units = np.zeros(P.dim), np.ones(P.dim)
-    for kind, choice in zip(kinds, choices, strict=True):
-        base[kind.index] = choice.way.exact["base"] * kind.sign[:, None]
-        units[kind.index] = choice.way.exact["units"]
-    each = dict.fromkeys(choice.why for choice in choices)
-    way = Bounds if all(isinstance(choice.way, Bounds) for choice in choices) else Nearest
-    return Part(P, _whole(P), way(P, base, units, factory), "; ".join(each), factory)
-
-
-def _in_units(P: Polyhedron, mean: Array, std: Array, factory: Factory) -> Part:
-    """The nearest point to mean + std c in units of std, for all kinds at once."""
-    if len(P.inequalities) or len(P.equality_rows):
-        way: Seen = Nearest(P, mean, std, factory, std**-2)
+def _whole(P: Polyhedron, base: Array, units: Array, why: str, factory: Factory, weights: Array | None = None) -> Part:
+    """The nearest point of the whole set, for all kinds of blocks at once."""
+    if len(P.inequalities) or len(P.equality_rows) or with_cones(P) is not None:
+        way: Seen = Nearest(P, base, units, factory, weights)
     else:
-        way = Bounds(P, mean, std, factory)
-    return Part(P, _whole(P), way, "the nearest point in the given units", factory)
+        way = Bounds(P, base, units, factory)
+    none = np.zeros((1, 0), np.int64)
+    return Part(P, BlockGroup(P, np.arange(P.dim)[None], none, none, np.ones(1, np.int64)), way, why, factory)
 
 
 def _units_of(P: Polyhedron, given: dict[str, Any]) -> tuple[Array, Array]:
@@ -415,19 +413,13 @@ def _units_of(P: Polyhedron, given: dict[str, Any]) -> tuple[Array, Array]:
     return centre.astype(float), unit.astype(float)
 
 
-def _whole(P: Polyhedron) -> BlockGroup:
-    from rayhull.sets.products import BlockGroup
-
-    none = np.zeros((1, 0), np.int64)
-    return BlockGroup(P, np.arange(P.dim)[None], none, none, np.ones(1, np.int64))
-
-
-def _gathered(name: str, parts: Parts, places: Sequence[Array], values: Array) -> Array:
-    """A constant of the ways for each flat coordinate; ``values`` where a way has none."""
-    for part, flat in zip(parts, places, strict=True):
+def _gathered(name: str, parts: Iterable[Part], P: Polyhedron) -> Array:
+    """The base point or the units of the ways for each flat coordinate; 0 and 1 where a way has none."""
+    values = np.full(P.dim, 0.0 if name == "base" else 1.0)
+    for part in parts:
         if name in part.way.exact:
-            own = part.way.exact[name][None] * (part.places.exact["sign"] if name == "base" else 1.0)
-            values[flat] = np.broadcast_to(own, (part.count, part.size)).ravel()
+            own = part.way.exact[name] * (part.places.exact["sign"] if name == "base" else 1.0)
+            values[part.places.flat] = np.broadcast_to(own, (part.count, part.size)).ravel()
     return values
 
 

@@ -44,40 +44,12 @@ class PaperMap(MapInto):
             y = part.way.direction(own.reshape(*own.shape[:-1], part.count, -1))
             scales.append(part.way.scale(y))
             directions.append((y * part.places.sign).flatten(-2))
-        x = torch.cat(directions, -1)
-        x = x if self.in_order else x.index_select(-1, self.order)
+        x = self._in_order(directions)
         factors = [scale for scale in scales if scale is not None]
         return x * torch.cat(factors, -1).amin(-1, keepdim=True) if factors else x
 
 
 class PaperLayer(Constrained):
-    """BatchNorm, a Linear to one coefficient for each ray, lines as two opposite rays, abs, one global scaling."""
-
-    def __init__(
-        self,
-        in_features: int,
-        P: Polyhedron,
-        *,
-        orthogonal: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self._build(in_features, PaperMap(P, orthogonal=orthogonal, device=device, dtype=dtype), batch_norm=True)
-
-    def reset_parameters(self) -> None:
-        reach = 1 / self.polyhedron.dim
-        nn.init.uniform_(self.linear.weight, -reach, reach)
-        nn.init.zeros_(self.linear.bias)
-
-
-def paper_layer(
-    in_features: int,
-    P: Polyhedron,
-    *,
-    orthogonal: bool = True,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-) -> PaperLayer:
     """The layer of *Homogeneous Linear Inequality Constraints for Neural Network Activations* (2020), section 3.
 
     ``x = R |β|`` with β = Linear(BatchNorm(features)), rays at unit length and every line doubled into two opposite
@@ -102,4 +74,22 @@ def paper_layer(
         >>> bool(P.contains(layer(torch.randn(64, 784))).all())
         True
     """
-    return PaperLayer(in_features, P, orthogonal=orthogonal, device=device, dtype=dtype)
+
+    def __init__(
+        self,
+        in_features: int,
+        P: Polyhedron,
+        *,
+        orthogonal: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self._build(in_features, PaperMap(P, orthogonal=orthogonal, device=device, dtype=dtype), batch_norm=True)
+
+    def reset_parameters(self) -> None:
+        reach = 1 / self.polyhedron.dim
+        nn.init.uniform_(self.linear.weight, -reach, reach)
+        nn.init.zeros_(self.linear.bias)
+
+
+paper_layer = PaperLayer  # called like a function that makes the layer

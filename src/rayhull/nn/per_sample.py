@@ -9,7 +9,6 @@ else from the layer's point of the stated set, which stays where it is if the sa
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from rayhull.maps.steps import Plane
 from rayhull.nn.blocks import all_certified
 from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.recognise import warn
 from rayhull.nn.ways import value_of
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
@@ -88,15 +88,17 @@ class PerSample(Constants):
         self.polyhedron, self.infeasible = P, infeasible
         self.rule: BaseRule | None = None
         self.sought, self.scale = False, scale
-        self.nearest = NearestPoint(P, weights=weights, infeasible="raise" if infeasible == "raise" else "least")
+        otherwise = "raise" if infeasible == "raise" else "least"
+        self.nearest = NearestPoint(P, weights=weights, infeasible=otherwise, later=True)
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)
             self.conic = None if S.centre.implicit.any() else ConicPull(S, factory)
         if varies is not None:
             self.find_rule(varies)
-        self._large = is_large(P) and len(P.equalities) == len(P.equality_rows)
-        if not self._large and P.dim * len(P.equalities) <= ENTRIES and len(P.equalities) == len(P.equality_rows):
+        all_stated = len(P.equalities) == len(P.equality_rows)
+        self._large = all_stated and is_large(P)
+        if all_stated and not self._large and P.dim * len(P.equalities) <= ENTRIES:
             self.constant("onto", np.linalg.pinv(P.equalities.matrix.toarray()))
         sums = _sums(P)
         self.has_sums = bool((sums < len(P.equalities)).any())
@@ -113,10 +115,13 @@ class PerSample(Constants):
         if self.sought:
             return
         self.sought = True
-        self.rule = _rule_or_none(self.polyhedron, varies, self.scale)
-        if self.rule is not None:
-            self.constant("K", self.rule.matrix)
-            self.constant("k", self.rule.offset)
+        try:
+            self.rule = base_rule(self.polyhedron, varies, self.scale)
+        except NoBaseRuleError as error:
+            warn(f"{error} Samples go to the nearest points of their own sets.")
+            return
+        self.constant("K", self.rule.matrix)
+        self.constant("k", self.rule.offset)
 
     def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
@@ -153,15 +158,10 @@ class PerSample(Constants):
 
     def without_stated(self, sides: Sides) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then."""
-        P, bounds = self.polyhedron, {"lower": self.lower, "upper": self.upper}
-        stated: dict[str, Any] = {
-            "A": P.inequalities.matrix,
-            "A_eq": P.equalities.matrix,
-            "b": self.b,
-            "b_eq": self.b_eq,
-        }
+        rows: dict[str, Any] = {"A": self.polyhedron.inequalities.matrix, "A_eq": self.polyhedron.equalities.matrix}
+        stated = rows | {name: getattr(self, name) for name in ("b", "b_eq", "lower", "upper")}
         for name in sides.given:
-            given, own = getattr(sides, name), (stated | bounds).get(name)
+            given, own = getattr(sides, name), stated.get(name)
             if own is None or is_differentiated(given) or given.shape[-own.ndim :] != own.shape:
                 continue
             own = own if isinstance(own, Tensor) else given.new_tensor(own.toarray())
@@ -185,32 +185,31 @@ class PerSample(Constants):
 
     def points(self, u: Tensor, sides: Sides) -> Tensor:
         """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
-        shape, given = self.polyhedron.shape, sides.without_base(self.polyhedron.shape)
-        outside = sides.has_rows and hides_numbers(u)
+        shape, outside = self.polyhedron.shape, sides.has_rows and hides_numbers(u)
         breaks = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         if outside and not (breaks and not self._is_closed(sides)):
             return self._in_closed_form(u, sides)
         flat, batch, own = self._spread(u, sides)
         known = flat.isfinite().all(-1)
-        flat = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat))
+        x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *shape)
         given = own.without_base(shape)
-        nearest: Any = _outside_graphs if outside else _inside_graphs
         formula = formula_of(self.nearest.projector, own.given) if is_away(u.device) and not sides.has_rows else None
-        near: Tensor = (
-            nearest(self.nearest, flat.reshape(-1, *shape), given)
-            if formula is None
-            else formula(flat.reshape(-1, *shape), given)  # NaN where a set is empty
-        )
+        if formula is not None:
+            near: Tensor = formula(x, given)  # NaN where a set is empty
+        else:
+            near = _outside_graphs(self.nearest, x, given) if outside else self.nearest(x, **given)
         if self.infeasible == "nan" and not hides_numbers(u):
             missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
             known = known & ~missed
         near = near.flatten(1)
         return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, u.shape[-1])
 
-    def _spread(self, u: Tensor, sides: Sides) -> tuple[Tensor, tuple[int, ...], Sides]:
+    def _spread(
+        self, u: Tensor, sides: Sides, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, tuple[int, ...], Sides]:
         """Points (n, d), the batch dimensions of points and sides together, and the sides of each sample."""
         batch = sides.batch(tuple(u.shape[:-1]))
-        return u.expand(*batch, -1).reshape(-1, u.shape[-1]), batch, sides.spread(batch, u.dtype)
+        return u.expand(*batch, -1).reshape(-1, u.shape[-1]), batch, sides.spread(batch, dtype or u.dtype)
 
     def _is_closed(self, sides: Sides) -> bool:
         """Whether one or two rows of the sample are all there is."""
@@ -237,21 +236,24 @@ class PerSample(Constants):
 
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
-        flat, batch, _ = self._spread(x.detach(), sides)
-        own = sides.spread(batch, torch.float64)  # as they came: what is proven is proven of those numbers
+        flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
         if self.conic is not None:
-            return self._refused_conic(self.conic.per_sample(flat, base, own, x.dtype), x, own)
+            start = None if base is None else base.expand(*batch, -1).reshape(flat.shape)
+            out = self.conic.per_sample(flat, start, own, x.dtype)
+            held = ~out.isnan().any(-1) & self._is_within(out, own, fixed=False)
+            return self._refused(out, held, flat, own).reshape(*batch, flat.shape[-1])
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
-            out = self._within(self._shrunk(flat.double(), x0, rows, rhs, own).to(x.dtype), own)
-            safe = self._within(x0.to(x.dtype), own)
-            held, base_held = proven(out, rows, rhs), proven(safe, rows, rhs)
+            both = torch.stack([self._shrunk(flat.double(), x0, rows, rhs, own), x0]).to(x.dtype)
+            out, safe = both = self._within(both, own)
+            held, base_held = proven(both, rows, rhs)
             out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
             held = held | base_held
         else:
-            out = self._within(self._tightened(flat, own, rows, 8 * as_single(_rounding(x.dtype, flat))), own)
+            margin = 8 * as_single(roundoff(x.dtype) + gamma(flat.shape[-1]))
+            out = self._within(self._tightened(flat, own, rows, margin), own)
             held = proven(out, rows, rhs)
             unproven = may_look(x) and not bool(held.all())
             if x.dtype == torch.float64 and unproven:  # nearest points are certified to less than an ulp
@@ -280,14 +282,13 @@ class PerSample(Constants):
     def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides) -> Tensor:
         """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
         y, u, g = x - x0, roundoff(self.dtype), gamma(x.shape[-1])
-        steep, size = rows.abs().sum(-1), times(rows.abs(), x.abs()) + rhs.abs()
+        absolute = rows.abs()
+        steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
         values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
         margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
         above, below = self._own("upper", sides) - x0, x0 - self._own("lower", sides)
-        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp_max(LARGE)
-        values = torch.cat([values, y, -y], -1)
-        inside = slack > 0
-        share = torch.where(inside, values / torch.where(inside, slack, 1.0), torch.where(values > 0, torch.inf, 0.0))
+        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
+        share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
     def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
@@ -314,62 +315,47 @@ class PerSample(Constants):
             found = self.nearest(wide.reshape(-1, *P.shape), **own.without_base(P.shape)).flatten(1)
         return torch.where(known, found, torch.nan).to(x.dtype)
 
-    def _is_within(self, x: Tensor, sides: Sides) -> Tensor:
-        """Whether every coordinate is between its bounds, which may cross. Shape: (n, d) → (n,)"""
-        wide = x.double()
-        return ((wide <= self._own("upper", sides)) & (wide >= self._own("lower", sides))).all(-1)
+    def _is_within(self, x: Tensor, sides: Sides, *, fixed: bool = True) -> Tensor:
+        """Whether coordinates, those that are ``fixed`` too, are between bounds, which may cross. (n, d) → (n,)"""
+        wide, low, high = x.double(), self._own("lower", sides), self._own("upper", sides)
+        met = (wide <= high) & (wide >= low)
+        return (met if fixed else met | (low == high)).all(-1)
 
     def _within(self, x: Tensor, sides: Sides) -> Tensor:
         """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""
         low = self.lower if sides.lower is None else sides.lower
         high = self.upper if sides.upper is None else sides.upper
-        return torch.minimum(torch.maximum(x, -_below(-low, x.dtype)), _below(high, x.dtype))
-
-    def _refused_conic(self, out: Tensor, x: Tensor, sides: Sides) -> Tensor:
-        """Points that the strict finish found; NaN, where a base point is not inside, is refused.
-
-        So are bounds of the sample that the set does not state, where rounding has left them.
-        """
-        low, high = (self._own(name, sides) for name in ("lower", "upper"))
-        beyond = (((out > high) | (out < low)) & (low < high)).any(-1, keepdim=True)
-        out = torch.where(beyond, torch.nan, out)
-        lost = out.isnan().any(-1) & x.reshape(out.shape).isfinite().all(-1)
-        if not hides_numbers(x) and bool(lost.any()):
-            raise RayhullError(
-                f"strict=True needs base points inside the sets of samples {_listed(lost.nonzero().squeeze(-1))}: give "
-                "them, base=, or strict=False."
-            )
-        return out.reshape(x.shape)
+        ends = _below(torch.stack(torch.broadcast_tensors(-low, high)), x.dtype)  # type: ignore[no-untyped-call]
+        return torch.minimum(torch.maximum(x, -ends[0]), ends[1])
 
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
         hidden = not may_look(held)
         if not hidden and bool(held.all()):
             return out
-        lost = ~held & x.isfinite().all(-1)
+        lost = held if hidden else ~held & x.isfinite().all(-1)
         if hidden or self.infeasible == "nan" or not bool(lost.any()):
             return torch.where(held.unsqueeze(-1), out, torch.full_like(out, torch.nan))
         _refuse_nan(sides)
         if self.infeasible == "least":
             return torch.where(held.unsqueeze(-1), out, x)
+        other = 'infeasible="nan" or strict=False' if self.conic is None else "strict=False"
         raise RayhullError(
             f"strict=True cannot certify samples {_listed(lost.nonzero().squeeze(-1))}: their sets are empty, or too "
-            f'thin for {x.dtype}. Give base points inside them (base=), or use infeasible="nan" or strict=False.'
+            f"thin for {x.dtype}. Give base points inside them (base=), or use {other}."
         )
 
 
-def _inside_graphs(nearest: NearestPoint, x: Tensor, sides: dict[str, Tensor]) -> Tensor:
+@_disable_dynamo  # torch.compile breaks its graph there
+def _outside_graphs(nearest: NearestPoint, x: Tensor, sides: dict[str, Tensor]) -> Tensor:
     found: Tensor = nearest(x, **sides)
     return found
-
-
-_outside_graphs = _disable_dynamo(_inside_graphs)  # torch.compile breaks its graph there
 
 
 def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into.per_sample
     if sides.b is not None:
-        sides = sides._replace(b=torch.where(sides.b == torch.inf, LARGE, sides.b))
+        sides = sides._replace(b=sides.b.clamp_max(LARGE))
     batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:
@@ -392,8 +378,6 @@ def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not into.keeps_inside:
         return into.per_sample.points(into.per_sample.in_shares(into.blocks(c), sides), sides)
     u = into.flat_unconstrained(c)
-    if not leak:
-        return into.per_sample.points(u, sides)
     x = into.per_sample.points(damped(u, leak), sides)
     return leaking(x, u, Leak(leak, into.units, into.block))
 
@@ -423,10 +407,6 @@ def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, lea
     if len(fine):
         out = out.index_copy(0, fine, into.blocks(flat[fine], given[0], leak).to(out.dtype))
     return out.reshape(*batch, d)
-
-
-def _rounding(dtype: torch.dtype, x: Tensor) -> float:
-    return roundoff(dtype) + gamma(x.shape[-1])
 
 
 def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
@@ -461,12 +441,3 @@ def _sums(P: Polyhedron) -> Array:
         if E.rhs[k] and len(set(E.matrix.data[row].tolist())) == 1:
             found[E.matrix.indices[row]] = k
     return found
-
-
-def _rule_or_none(P: Polyhedron, varies: Ranges, scale: float) -> BaseRule | None:
-    """The affine base rule for the ranges, or None where there is none, with a warning."""
-    try:
-        return base_rule(P, varies, scale)
-    except NoBaseRuleError as error:
-        warnings.warn(f"{error} Samples go to the nearest points of their own sets.", stacklevel=2)
-        return None

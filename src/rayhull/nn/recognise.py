@@ -1,10 +1,10 @@
 """Which way into a block: by name, or ``"auto"``.
 
-The nearest point, which learns best (docs/learning.md): by structure, or exactly where the block is small.
-Probabilities take softmax weights of their vertices. In a large block without structure as many steps towards the
-nearest point are taken as one trial asks for, and the nearest point itself where no number of them is near; of a block
-whose rows stay sparse, where many more steps end stands in for it. Nothing is timed and no draw is new: the same set
-gives the same way everywhere.
+The nearest point, which learns best (docs/learning.md): by structure, or exactly where the block is small or its rows
+have a short sparse factor. Probabilities take softmax weights of their vertices. In other blocks as many steps towards
+the nearest point are taken as one trial asks for, and the nearest point itself where no number of them is near; of a
+block whose rows stay sparse, where many more steps end stands in for it. Nothing is timed and no draw is new: the same
+set gives the same way everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rayhull.nn.conic import ConicSteps, round_centre, units_of
 from rayhull.nn.constants import Factory
 from rayhull.nn.ways import Bounds, Nearest, Rays, Steps, Vertices, Way, Whole
 from rayhull.projection import project
-from rayhull.projection.plan import structure
+from rayhull.projection.plan import is_short, structure
 from rayhull.sets.cones import ConvexSet, with_cones
 from rayhull.sets.conic_interior import conic_base_point
 from rayhull.sets.frame import Frame, at_apex, cone_at, inside, is_large, row_span, unit_rays, units_at
@@ -238,6 +238,8 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return nearest(P, options, f"the nearest point by its structure: {name}")
     if P.dim <= EXACT:
         return nearest(P, options, "the nearest point, by an exact active set: the block is small")
+    if is_short(P):
+        return nearest(P, options, "the nearest point, by an interior point: its rows have a short sparse factor")
     frame = inside(P, options.base, options.scale)
     units = units_at(P, frame, options.scale)
     if is_filled(P):

@@ -82,11 +82,9 @@ class Slack(NamedTuple):
     @property
     def is_positive(self) -> Tensor:
         """Which samples (blocks) have slack in every row. Shape: (\\*)"""
-        each = [(part > 0).all(-1) for part in self if part is not None]
-        found = each[0]
-        for other in each[1:]:
-            found = found & other
-        return found
+        parts = [part for part in self if part is not None]
+        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))  # type: ignore[no-untyped-call]
+        return (torch.cat([part.expand(*batch, -1) for part in parts], -1) > 0).all(-1)
 
 
 class Gauge(Constants):
@@ -153,7 +151,7 @@ class Gauge(Constants):
     def forward(self, y: Tensor, slack: Slack | None = None) -> Tensor:
         parts = []
         if self.product is not None:
-            values = self.product(y)
+            values = self.product.forward(y)
             if slack is not None and slack.rows is not None:
                 values = values / slack.rows
             parts.append((values - self.row_offset if self.offset else values).amax(-1))

@@ -116,13 +116,10 @@ class Reach(Finish):
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         (limit,) = self.read(dtype)
-        wide = self.clean(x.double())
-        if self.has_equalities:
-            away = wide - self.hull
-            size = away.abs().amax(-1, keepdim=True)
-            return (self.hull + torch.where(size > limit, away * (limit / size), away)).to(dtype)
-        size = wide.abs().amax(-1, keepdim=True)
-        return torch.where(size > limit, wide * (limit / size), wide).to(dtype)
+        hull: Tensor | float = self.hull if self.has_equalities else 0.0
+        away = self.clean(x.double()) - hull
+        size = away.abs().amax(-1, keepdim=True)
+        return (hull + torch.where(size > limit, away * (limit / size), away)).to(dtype)
 
 
 class Intervals(Finish):
@@ -204,28 +201,27 @@ class Pull(Finish):
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(P, factory)
-        numbers = np.arange(len(P.rows))
-        point, direction = P.centre.point, None
+        point, tight = P.centre.point, np.flatnonzero(P.rows.rhs == 0)
         size = float(np.abs(point).max())
-        tight = numbers[P.rows.rhs[numbers] == 0]
         self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
-        loose = numbers[P.rows.rhs[numbers] != 0] if self.conic else numbers
-        if not self.conic:
-            direction = interior_ray(P)
+        loose = np.flatnonzero(P.rows.rhs) if self.conic else np.arange(len(P.rows))
+        direction = None if self.conic else interior_ray(P)
         self.moving = self.conic or direction is not None
         self.largest = 0.0 if self.conic else size
         self.reach = size if self.conic and len(loose) else np.inf  # the largest s
         along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
         self.constant("start", np.zeros(P.dim) if self.conic else point, wide=True)
         self.constant("along", along, wide=True)
-        self.entries = int(np.diff(P.rows.matrix.indptr)[numbers].max())
+        self.entries = int(np.diff(P.rows.matrix.indptr).max())
         self.tight: Gauge | None = None
         self.loose: Gauge | None = None
         self.tight_steepest = self.loose_steepest = self.offset = self.share = 0.0
         if self.conic:
-            self._take_tight(P, tight, slack_below(P, tight, along))
+            self.tight, self.tight_steepest = self._gauge(P, tight, slack_below(P, tight, along))
         if len(loose):
-            self._take_loose(P, loose, self._least_slack(P, loose, point, direction))
+            slack = self._least_slack(P, loose, point, direction)
+            self.loose, self.loose_steepest = self._gauge(P, loose, slack, offset=True)
+            self.offset = float((np.abs(P.rows.rhs[loose]) / slack).max())
             self.share = self._rounding_share(P, loose, point, direction)
         self.keep_numbers()
         self._compiled: dict[torch.dtype, Any] = {}  # constants of the kernel
@@ -254,16 +250,11 @@ class Pull(Finish):
             share = np.maximum(share, matrix @ np.abs(direction) / gain)
         return float(share.max())
 
-    def _take_tight(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
+    def _gauge(self, P: Polyhedron, numbers: Array, slack: Array, *, offset: bool = False) -> tuple[Gauge, float]:
+        """The gauge of some rows, and the largest |a|_1 over their slack."""
         refuse_thin(P, numbers, slack)
-        self.tight = Gauge(P, numbers, slack, self.factory, wide=True)
-        self.tight_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
-
-    def _take_loose(self, P: Polyhedron, numbers: Array, slack: Array) -> None:
-        refuse_thin(P, numbers, slack)
-        self.loose = Gauge(P, numbers, slack, self.factory, offset=True, wide=True)
-        self.loose_steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
-        self.offset = float((np.abs(P.rows.rhs[numbers]) / slack).max())
+        steepest = float((abs(P.rows.matrix[numbers]).sum(1) / slack).max())
+        return Gauge(P, numbers, slack, self.factory, offset=offset, wide=True), steepest
 
     def loss(self, dtype: torch.dtype) -> float:
         u, tiny = roundoff(dtype), torch.finfo(dtype).tiny

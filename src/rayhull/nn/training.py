@@ -50,12 +50,8 @@ def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOpt
 
 
 def _is_pointwise(module: nn.Module) -> bool:
-    return (
-        isinstance(module, nn.Conv2d)
-        and module.kernel_size == (1, 1)
-        and module.stride == (1, 1)
-        and module.groups == 1
-    )
+    one = (1, 1), (1, 1), 1
+    return isinstance(module, nn.Conv2d) and (module.kernel_size, module.stride, module.groups) == one
 
 
 class Pointwise(nn.Module):
@@ -144,8 +140,7 @@ class FreeStart:
     def __init__(self, layer: Constrained, steps: int, start: float = 1.0) -> None:
         if steps < 1 or not 0 < start <= 1:
             raise ValueError(f"steps must be at least 1 and start in (0, 1], got {steps} and {start}.")
-        if not layer.map.keeps_inside:
-            raise ValueError(f"only ways that keep points of the set have an unconstrained point: {layer.describe()}")
+        layer.map.need_identity()
         self.layer, self.steps, self.start, self.done = layer, steps, start, 0
         layer.unconstrained_share = start
 

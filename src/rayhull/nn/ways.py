@@ -68,6 +68,14 @@ class Way(Constants):
     keeps_inside = is_nearest = has_base = False
     follows: frozenset[str] = frozenset()
     shrinking, smooth = True, False
+    lower: Tensor
+    upper: Tensor
+
+    def keep_bounds(self, P: Polyhedron) -> None:
+        """Register the block's bounds, perhaps infinite."""
+        self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.constant("lower", P.lower_bounds)
+        self.constant("upper", P.upper_bounds)
 
     def start(self, c: Tensor) -> Tensor:
         """What coefficients stand for before the set is imposed."""
@@ -141,7 +149,8 @@ class Seen(Way):
         self.constant("units", units, persistent=True)
 
     def start(self, c: Tensor) -> Tensor:
-        return torch.addcmul(self.base, c, self.units)
+        held: Any = self._buffers  # self.base takes longer than a small layer can spare
+        return torch.addcmul(held["base"], c, held["units"])
 
     def coefficients_of(self, x: Tensor) -> Tensor:
         return (x - self.base) / self.units
@@ -175,9 +184,7 @@ class Nearest(Seen):
         self.nearest, self.event = NearestPoint(P, weights=weights), P.shape
         self.projector = self.nearest.projector
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
-        self._forms: list[
-            Way
-        ] = []  # of tensor operations; no module of this one, so that checkpoints know nothing of it
+        self._forms: list[Way] = []  # of tensor operations; in a list, so that checkpoints know nothing of it
         if is_away(self.device):
             self.prepare()
 
@@ -187,19 +194,17 @@ class Nearest(Seen):
         raise NotImplementedError
 
     def prepare(self) -> None:
-        projector = self.nearest.projector
-        formula_of(projector, device=self.device)  # makes its constants
-        if not self._forms and formula_of(projector, self.follows) is None:
-            self._forms = [self.form_of(projector.polyhedron, self.exact["base"], self.exact["units"], self.factory)]
+        formula_of(self.projector, device=self.device)  # makes its constants
+        if not self._forms and formula_of(self.projector, self.follows) is None:
+            P, base, units = self.projector.polyhedron, self.exact["base"], self.exact["units"]
+            self._forms = [self.form_of(P, base, units, self.factory)]
 
     @property
     def elsewhere(self) -> str:
-        formula = formula_of(self.nearest.projector)
-        return self._forms[0].elsewhere if self._forms and formula is None else ""
+        return self._forms[0].elsewhere if self._forms and formula_of(self.projector) is None else ""
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
-        form = self._forms[0] if self._forms else None
-        return formula_of(self.nearest.projector, sides) is not None or (form is not None and form.fits_graphs(sides))
+        return formula_of(self.projector, sides) is not None or any(form.fits_graphs(sides) for form in self._forms)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -215,7 +220,7 @@ class Nearest(Seen):
         form = self._form(u, sides)
         if form is not None:
             return form(u.nan_to_num(0.0, 0.0, 0.0), sides) + (u.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
-        given = {} if sides is NONE else sides.without_base(self.event)
+        given = sides.without_base(self.event)
         known = (u - u == 0).all(-1, keepdim=True)
         x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
@@ -229,13 +234,11 @@ class Nearest(Seen):
         """What finds the points where no solver can: a formula, else steps; None for the solver."""
         if not (is_away(u.device) or torch.compiler.is_exporting()):
             return None
-        formula = formula_of(self.nearest.projector, sides.given)
-        if formula is None:
+        if (formula := formula_of(self.projector, sides.given)) is None:
             return self._forms[0] if self._forms and self._forms[0].fits_graphs(sides.given) else None
 
         def run(x: Tensor, sides: Sides) -> Tensor:
-            given = {} if sides is NONE else sides.without_base(self.event)
-            return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape)
+            return formula(x.reshape(*x.shape[:-1], *self.event), sides.without_base(self.event)).reshape(x.shape)
 
         return run
 
@@ -264,13 +267,10 @@ class Bounds(Seen):
     """Bounds alone: x = clamp(x0 + s c), the nearest point."""
 
     is_nearest = True
-    lower: Tensor
-    upper: Tensor
 
     def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
         super().__init__(base, units, factory)
-        self.constant("lower", P.lower_bounds)
-        self.constant("upper", P.upper_bounds)
+        self.keep_bounds(P)
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         return clamped(u, self.lower, self.upper)
@@ -296,8 +296,6 @@ class Steps(Seen):
 
     has_base, left = True, 0.0  # what a trial found to be left of the way to the nearest point
     onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
-    lower: Tensor
-    upper: Tensor
     lower_seen: Tensor
     upper_seen: Tensor
     low: Tensor
@@ -326,16 +324,15 @@ class Steps(Seen):
         super().__init__(frame.base, units, factory)
         self.keep_equalities(frame.equal)
         self.sparse = isinstance(self.equal, Plane)
-        self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
+        self.keep_bounds(P)
         self.all_loose = len(frame.loose) == len(P.rows)
         if self.all_loose:  # rows that hold with equality everywhere have no slack to follow
             self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
-        for name, bound in (("lower", P.lower_bounds), ("upper", P.upper_bounds)):
-            self.constant(name, bound)
-            self.constant(f"{name}_seen", bound - frame.base)
+        self.constant("lower_seen", P.lower_bounds - frame.base)
+        self.constant("upper_seen", P.upper_bounds - frame.base)
         self.steps, self.banded, self.kernel = steps if self.shrinks else 0, band is not None, kernel
         self.seen: Product | None = None  # no default of the class, which would hide the module
         if steps:
@@ -420,7 +417,8 @@ class Steps(Seen):
         if self.steps:
             low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
             first, *others = self._factors()
-            y = splitting(y, first, low, high, self.steps, wide=self.wide, sweep=others, onto=self.onto)
+            more = {"sweep": others, "equal": self.has_equalities, "onto": self.onto}
+            y = splitting(y, first, low, high, self.steps, wide=self.wide, **more)
             if self.closes:
                 m = self.back.shape[-1]
                 y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
@@ -453,7 +451,7 @@ class Steps(Seen):
             return (self.lower_seen, self.upper_seen) if isinstance(base, Tensor) else (self.lower, self.upper)
         lower = self.lower if sides.lower is None else sides.lower
         upper = self.upper if sides.upper is None else sides.upper
-        return lower - base, upper - base
+        return (lower - base, upper - base) if isinstance(base, Tensor) else (lower, upper)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
         """The limits of G y for the sides and the base point of each sample."""
@@ -481,9 +479,9 @@ class Steps(Seen):
             rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
             rows = rhs - gauge.product(base)
         low, high = self._bounds(base, sides)
-        if (self.bounded and (moved or sides.upper is not None)) or sides.upper is not None:
+        if sides.upper is not None or (self.bounded and moved):
             upper = high
-        if (self.bounded and (moved or sides.lower is not None)) or sides.lower is not None:
+        if sides.lower is not None or (self.bounded and moved):
             lower = -low
         return None if rows is upper is lower is None else Slack(rows, upper, lower)
 
@@ -504,8 +502,6 @@ class Rays(Way):
     rays: Tensor
     lines: Tensor
     base: Tensor
-    lower: Tensor
-    upper: Tensor
 
     def __init__(
         self,
@@ -525,9 +521,7 @@ class Rays(Way):
         if self.along_lines:
             self.constant("lines", lines, persistent=by_basis)
         self.shrinks = frame is not None and len(frame.loose) > 0
-        self.bounded = self.shrinks and bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
-        self.constant("lower", P.lower_bounds)
-        self.constant("upper", P.upper_bounds)
+        self.keep_bounds(P)
         self.at_zero = frame is None or not frame.base.any()
         if frame is not None:
             self.constant("base", frame.base, persistent=True)
@@ -538,7 +532,7 @@ class Rays(Way):
         scale = self.scale(y)
         y = y if scale is None else y * scale.unsqueeze(-1)
         x = y if self.at_zero else self.base + y
-        return closed(x, self.lower, self.upper) if self.bounded and self.shrinking else x
+        return closed(x, self.lower, self.upper) if self.bounded and self.shrinks and self.shrinking else x
 
     def direction(self, c: Tensor) -> Tensor:
         if not self.along_lines:
@@ -558,17 +552,13 @@ class Vertices(Way):
     """Convex weights of vertices, plus rays and lines: conv(V) + cone(R) + span(L)."""
 
     vertices: Tensor
-    lower: Tensor
-    upper: Tensor
 
     def __init__(self, P: Polyhedron, vertices: Array, beyond: Rays | None, weights: Weights, factory: Factory) -> None:
         super().__init__(factory)
         self.count, self.weights, self.beyond = len(vertices), weights, beyond
         self.coefficients = self.count + (0 if beyond is None else beyond.coefficients)
         self.constant("vertices", vertices, persistent=True)
-        self.bounded = bool(np.isfinite([P.lower_bounds, P.upper_bounds]).any())
-        self.constant("lower", P.lower_bounds)
-        self.constant("upper", P.upper_bounds)
+        self.keep_bounds(P)
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         if self.beyond is None:

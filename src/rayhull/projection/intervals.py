@@ -1,7 +1,7 @@
 """Sparse rows as intervals low <= G z <= high in an order of elimination: what the interior point factors.
 
 Opposite rows are the two sides of one interval; those of an equality are the same. The system of a step is that of the
-rows, G D Gᵀ + E, or that of the coordinates, D + Gᵀ E G: whichever is less work.
+rows, G D Gᵀ + E, or that of the coordinates, D + Gᵀ E G: whichever takes fewer products to form.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.sets.rows import Array
+from rayhull.sets.systems import products_of_factor
 
 FILLED = 20_000_000  # entries of a product of the rows with themselves that are worth looking at
 
@@ -30,11 +32,9 @@ class Elimination(NamedTuple):
 
 def intervals(rows: sp.csr_array, m: int) -> tuple[operators.Intervals, float]:
     """The intervals of rows of which the first ``m`` are inequalities, and the products that one factor takes."""
-    high, low = _paired(rows, m)
-    G = sp.csr_array(sp.diags_array(np.where(high >= 0, 1.0, -1.0)) @ rows[np.where(high >= 0, high, low)])
-    of_rows, of_coordinates = _elimination(sp.csr_array(G.T)), _elimination(G)
-    by_rows = of_rows.work <= of_coordinates.work
-    order, begin, below, work = of_rows if by_rows else of_coordinates
+    G, high, low = _paired(rows, m)
+    V, by_rows = _of_system(G)
+    order, begin, below, work = _elimination(V)
     G = sp.csr_array(G[order] if by_rows else G[:, order])
     G.sort_indices()
     high, low = (side[order] if by_rows else side for side in (high, low))
@@ -45,8 +45,20 @@ def intervals(rows: sp.csr_array, m: int) -> tuple[operators.Intervals, float]:
     return operators.Intervals(data, columns, start, maps[0], maps[1], maps[2], begin, below, by_rows), work
 
 
-def _paired(rows: sp.csr_array, m: int) -> tuple[Array, Array]:
-    """For each interval the row that is its high side and the one that is its low side, -1 for none."""
+def has_short_factor(rows: sp.csr_array, m: int, most: float) -> bool:
+    """Whether one factor takes at most so many products: counted without the core, the same with it and without it."""
+    return products_of_factor(_of_system(_paired(rows, m)[0])[0], most) <= most
+
+
+def _of_system(G: sp.csr_array) -> tuple[sp.csr_array, bool]:
+    """V of the system Vᵀ D V + E, and whether that is the one of the rows."""
+    both = sp.csr_array(G.T), G
+    of_rows, of_coordinates = (float(np.square(np.diff(V.indptr), dtype=float).sum()) for V in both)
+    return (both[0], True) if of_rows <= of_coordinates else (G, False)
+
+
+def _paired(rows: sp.csr_array, m: int) -> tuple[sp.csr_array, Array, Array]:
+    """G, and for each interval the row that is its high side and the one that is its low side, -1 for none."""
     sides: list[list[int]] = []
     open_side: dict[tuple[bytes, bytes, bool], int] = {}  # of which row the opposite would be welcome
     for i in range(rows.shape[0]):
@@ -62,7 +74,8 @@ def _paired(rows: sp.csr_array, m: int) -> tuple[Array, Array]:
             open_side[columns, size, not up] = len(sides)
         sides.append([i, i] if i >= m else ([i, -1] if up else [-1, i]))
     high, low = np.array(sides, np.int64).reshape(-1, 2).T
-    return high, low
+    upward = high >= 0
+    return sp.csr_array(sp.diags_array(np.where(upward, 1.0, -1.0)) @ rows[np.where(upward, high, low)]), high, low
 
 
 def _elimination(V: sp.csr_array) -> Elimination:
@@ -72,6 +85,16 @@ def _elimination(V: sp.csr_array) -> Elimination:
         return Elimination(np.arange(n), torch.zeros(n + 1).long(), torch.zeros(0).int(), np.inf)
     pattern = V.astype(bool).astype(np.float64)
     matrix = sp.csc_array(pattern.T @ pattern)
-    factor = operators.SparseFactor.of(matrix + sp.diags_array(matrix.sum(0) + 1.0))
-    work = float(factor.begin.diff().double().square().sum()) + 2.0 * n
-    return Elimination(factor.order.numpy(), factor.begin, factor.rows, work + np.square(np.diff(V.indptr)).sum())
+    order = _with_little_fill(matrix)
+    columns = sp.csc_array(matrix[order][:, order])
+    stored = columns.indptr.astype(np.int64), columns.indices.astype(np.int32)
+    begin, rows = operators.sparse_pattern(*map(torch.from_numpy, stored))
+    work = float(begin.diff().double().square().sum()) + 2.0 * n
+    return Elimination(order, begin, rows, work + np.square(np.diff(V.indptr)).sum())
+
+
+def _with_little_fill(matrix: sp.csc_array) -> Array:
+    """An order of the coordinates in which a factor has few entries: minimum degree, as SuperLU has it. Shape: (n,)."""
+    dominant = sp.csc_array(matrix + sp.diags_array(matrix.sum(0) + 1.0))  # it can be factored in any order
+    how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    return np.argsort(splu(dominant, **how).perm_c)

@@ -58,9 +58,22 @@ class OfSet(nn.Module):
 
 
 class NearestPoint(nn.Module):
-    """:class:`Projection` within a layer, whose own checkpoint names the set already."""
+    """:class:`Projection` within a layer, whose own checkpoint names the set already.
 
-    def __init__(self, P: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise") -> None:
+    ``later``: solvers, whose factors of many rows take long, are made when they are first needed.
+    """
+
+    solvers: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        P: Polyhedron,
+        *,
+        solver: str = "auto",
+        weights: Any = None,
+        infeasible: str = "raise",
+        later: bool = False,
+    ) -> None:
         super().__init__()
         self.projector = projector_of(P, solver=solver, weights=weights, infeasible=infeasible)
         self.has_cones = isinstance(self.projector, ConicProjector)
@@ -70,6 +83,8 @@ class NearestPoint(nn.Module):
         self._name = register(self.projector)
         blocks = () if self.projector.is_dense else self.projector.plan("cpu")
         self._rows = sum(block.count * block.form.matrix.count for block in blocks)
+        if not later:
+            self.solvers = tuple(dict.fromkeys(block.solver.name for block in blocks))
         formula_of(self.projector)  # makes its constants
 
     @property
@@ -196,9 +211,6 @@ class Projection(OfSet):
         return z if self.axis == -1 else z.movedim(-1, self.axis)
 
     def extra_repr(self) -> str:
-        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
-        solvers = ", ".join(dict.fromkeys(block.solver.name for block in blocks)) or getattr(
-            self.projector, "label", "dual Newton"
-        )
+        solvers = ", ".join(self.nearest.solvers) or getattr(self.projector, "label", "dual Newton")
         leak = f", leak={self.leak}" if self.leak else ""
         return f"{self.polyhedron}, solver={self.projector.solver!r} ({solvers}){leak}"

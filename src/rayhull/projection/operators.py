@@ -57,12 +57,10 @@ def _unpacked(stated: Tensor) -> list[np.ndarray[Any, Any]]:
 
 def register(projector: Projector) -> str:
     """A name by which the operator finds the projector in this process; elsewhere it makes it from the tensors."""
-    if projector.polyhedron.dim > LARGE:  # no fingerprint: a name of its own
-        name = uuid.uuid4().hex
-        _keep(name, projector)
-        return name
+    P = projector.polyhedron
     weights = hashlib.sha256(b"" if projector.weights is None else projector.weights.tobytes()).hexdigest()
-    name = "-".join([projector.polyhedron.fingerprint, projector.solver, projector.infeasible, weights])
+    mark = P.fingerprint if P.dim <= LARGE else uuid.uuid4().hex  # of a large set a name of its own
+    name = "-".join([mark, projector.solver, projector.infeasible, weights])
     _keep(name, projector)
     return name
 
@@ -182,17 +180,3 @@ def _active(projector: Projector, multipliers: Tensor, x: Tensor, values: tuple[
     own = [v.reshape(-1, block.form.matrix.count) if size else v.new_zeros((len(flat) * block.count, 0))
            for v, block, size in zip(split, blocks, sizes, strict=True)]  # fmt: skip
     return Pattern(blocks, [block.problem(flat, sides) for block in blocks], own), flat, sides
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.options = inputs[6:]
-    ctx.save_for_backward(output[1], *inputs[:6])
-
-
-def _backward(ctx: Any, grad: Tensor, _: Any) -> Any:
-    grads = nearest_backward(grad, *ctx.saved_tensors, *ctx.options)
-    given = (None if side is None else g for g, side in zip(grads[1:], ctx.saved_tensors[2:6], strict=True))
-    return grads[0], *given, *(None,) * 7
-
-
-nearest.register_autograd(_backward, setup_context=_save)

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.exact.threads import one_blas_thread
+from rayhull.projection.intervals import has_short_factor
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.any_rows import ActiveSet, DualNewton, InteriorPoint
+from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
-# Any rows: an interior point where they are so sparse that a factor takes less than a fifth of a dense one's products
-# (Matrix.intervals), an active set where they are not, the dual method where nothing is compiled and on other devices.
-GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
     "dual": (Clamp, DualNewton),
 }
+PRODUCTS = 1e7  # of a sparse factor, up to which the exact point costs less than the steps that would be near it
 ENDLESS = 20_000_000  # places in the rows, from which dense solvers take hours
 MOST = 8  # plans kept for one set
 ROUNDINGS = 4  # by so many, of a side's own dtype, the sides of equalities that depend on each other may disagree
@@ -106,13 +105,18 @@ class Block:
     """
 
     def __init__(
-        self, form: StandardForm, solver: Solver, index: Array, sign: Array, inequalities: Array, equalities: Array
+        self, form: StandardForm, name: str, index: Array, sign: Array, inequalities: Array, equalities: Array
     ) -> None:
-        self.form, self.solver, self.count = form, solver, len(index)
+        self.form, self.name, self.count = form, name, len(index)
         self.index, self.inequalities, self.equalities = index, inequalities, equalities
         plain = form.root is None and (sign > 0).all()
-        self.scale = None if plain else sign[:, None] * (np.ones(index.shape[1]) if form.root is None else form.root)
+        self.scale = None if plain else sign[:, None] * form.roots
         self._constants: dict[torch.device, Constants] = {}
+
+    @cached_property
+    def solver(self) -> Solver:
+        """The first that fits, made when it is asked for: a factor of many rows takes long."""
+        return _solver(self.form, self.name)
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
@@ -193,8 +197,8 @@ class Constants:
         )
         self.m = form.m
         self.stated = self.split(self.c)
-        self.norms = torch.as_tensor(form.norms, device=device)
-        self.norms_of_inequalities, self.norms_of_equalities = self.norms[: self.m], self.norms[self.m :]
+        norms = torch.as_tensor(form.norms, device=device)
+        self.norms_of_inequalities, self.norms_of_equalities = norms[: self.m], norms[self.m :]
         self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
 
     def split(self, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -261,15 +265,15 @@ def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> P
 
 def _block(P: Polyhedron, group: BlockGroup, members: Array, w: Array | None, solver: str, on_host: bool) -> Block:
     form = StandardForm.of(group.polyhedron, w, compiled=on_host)
-    chosen = _solver(form, solver)
     m, k = form.m, form.matrix.count - form.m
     rows = P.layout.inequalities[group.rows[members, :m]]
     rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-    return Block(form, chosen, group.index[members], group.sign[members], rows, rows_eq)
+    return Block(form, solver, group.index[members], group.sign[members], rows, rows_eq)
 
 
+@one_blas_thread()
 def _solver(form: StandardForm, name: str) -> Solver:
-    """The first that fits; the last one fits everything."""
+    """The last one fits everything."""
     for kind in SOLVERS[name][:-1]:
         if kind.fits(form):
             return kind(form)
@@ -300,6 +304,12 @@ def structure(P: Polyhedron) -> str | None:
     if form.m == form.matrix.count and not form.bounded and (is_curve(rows) or banded_order(rows) is not None):
         return "a curve, along its band"
     return None
+
+
+def is_short(P: Polyhedron) -> bool:
+    """Whether the rows of a block have a sparse factor that takes few products, whatever is compiled."""
+    matrix = StandardForm.of(P).matrix
+    return has_short_factor(matrix.rows, matrix.m, min(PRODUCTS, matrix.few_products))
 
 
 def band_of(P: Polyhedron) -> Array | None:

@@ -144,8 +144,9 @@ class Solver:
     name: ClassVar[str] = ""
     may_be_long: ClassVar[bool] = False  # seconds for a sample with many rows
 
-    def __init__(self, form: StandardForm) -> None:
-        self.form = form
+    def __init__(self, form: StandardForm | None = None) -> None:
+        if form is not None:  # a method for any rows needs no more than its problem
+            self.form = form
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:

@@ -53,7 +53,7 @@ class Projector:
         if self.is_dense or (given is not NONE and given.has_rows):
             dense, done = sample_rows.nearest(self.polyhedron, flat, given, self.weights, self.infeasible)
             return dense.reshape(x.shape), done
-        blocks = plan(self.polyhedron, self.weights, self.solver, x.device.type)
+        blocks = self.plan(x.device.type)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
         with torch.no_grad():
@@ -74,11 +74,7 @@ class Projector:
             solution = block.solver.solve(problem)
             if not solution.solved:
                 return None
-            if solution.z is not None:
-                block.on(x.device).places.write(solution.z, done.z)
-                solution.z = None
-            done.problems.append(problem)
-            done.solutions.append(solution)
+            done.keep(problem, solution)
         if not (x.requires_grad and torch.is_grad_enabled()):
             return done.z
         return applied(Differentiable, done, leak, x)
@@ -87,9 +83,9 @@ class Projector:
         """Residuals, steps, solvers and multipliers of a call."""
         P = self.polyhedron
         batch = tuple(x.shape[: x.ndim - len(P.shape)])
-        if done.dense is not None:
-            return sample_rows.info(P, x.reshape(-1, P.dim), done, self.weights).reshaped(batch, P.shape)
-        return info(done, batch, P.shape, (len(P.inequalities), len(P.equalities)))
+        rows = len(P.inequalities), len(P.equalities)
+        found = info(done, rows) if done.dense is None else sample_rows.info(x.reshape(-1, P.dim), done, self.weights)
+        return found.reshaped(batch, P.shape)
 
 
 def refuse_hidden(x: Tensor) -> None:

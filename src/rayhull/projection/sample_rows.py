@@ -19,13 +19,11 @@ from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
 from rayhull.projection.solvers.any_rows import DualNewton, SampleActiveSet
 from rayhull.projection.solvers.one_by_one import LeastDistance
-from rayhull.projection.standard_form import SampleMatrix
+from rayhull.projection.standard_form import SampleMatrix, regularised_solve
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-
-TRACE = 1e-13  # on the diagonal, so that rows which depend on each other leave the factor regular
 
 
 class Coordinates:
@@ -82,12 +80,9 @@ class DenseProblem:
     def on_face(self, active: Tensor, at_bound: Tensor) -> Tensor:
         """The nearest point with these rows and bounds met with equality. Shape: (n, d)."""
         start = torch.where(at_bound > 0, self.upper, torch.where(at_bound < 0, self.lower, self.y))
-        rows, free = active.to(self.y.dtype), (at_bound == 0).to(self.y.dtype)
-        G = self.G * rows[..., None]
-        H = (G * free[:, None, :]) @ G.mT + torch.diag_embed(1 - rows + TRACE)
-        q = rows * ((self.G @ start[..., None])[..., 0] - self.c)
-        w = torch.cholesky_solve(q[..., None], torch.linalg.cholesky(H))
-        return start - free * (G.mT @ w)[..., 0]
+        rows, free = SampleMatrix(self.G), at_bound == 0
+        w = regularised_solve(self.G, rows.times(start) - self.c, active, free)
+        return start - torch.where(free, rows.transposed_times(w), 0.0)
 
 
 def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> DenseProblem:
@@ -135,8 +130,7 @@ def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infea
         if not solution.solved:
             answered(done, problem, solution, solver, tuple(fallbacks), 1, infeasible)
     z = _with_derivative(dense, problem, solution)
-    done.problems.append(problem)
-    done.solutions.append(solution)
+    done.keep(problem, solution)
     return coordinates.to_plain(z).to(x.dtype), done
 
 
@@ -157,28 +151,21 @@ def _with_derivative(dense: DenseProblem, problem: Problem, solution: Solution) 
     return solution.z + torch.where(constant[:, None], 0.0, face - face.detach())
 
 
-def info(P: Polyhedron, x: Tensor, done: Projected, weights: Array | None) -> Info:
+def info(x: Tensor, done: Projected, weights: Array | None) -> Info:
     """As for constant rows; bounds that were rows are bounds again. Shape of x: (n, D)."""
-    n, m, problem, solution = len(x), len(P.inequalities), done.problems[0], done.solutions[0]
-    dense = done.dense
+    problem, solution, dense = done.problems[0], done.solutions[0], done.dense
     assert dense is not None
-    multipliers = solution.multipliers / dense.norms
+    m, multipliers = dense.m, solution.multipliers / dense.norms
     if dense.bounds is None:
         v = problem.shifted(solution.multipliers)
         bounds = Coordinates(weights, x).to_standard(v - problem.clip(v))
     else:
         high, low = dense.bounds
-        split = m + int(high.sum())
-        bounds = multipliers.new_zeros((n, P.dim))
+        split = dense.m - int(low.sum())
+        m = split - int(high.sum())
+        bounds = multipliers.new_zeros(x.shape)
         bounds[:, high] += multipliers[:, m:split]
         bounds[:, low] -= multipliers[:, split : dense.m]
-    return Info(
-        residual=solution.residual,
-        steps=solution.steps,
-        solvers=(_solvers(x)[0].name,),
-        fallback=mask(done.fallback, n, x),
-        infeasible=mask(done.infeasible, n, x),
-        multipliers=multipliers[:, :m],
-        multipliers_eq=multipliers[:, dense.m :],
-        bound_multipliers=bounds,
-    )
+    samples = mask(done.fallback, len(x), x), mask(done.infeasible, len(x), x)
+    rows, rows_eq = multipliers[:, :m], multipliers[:, dense.m :]
+    return Info(solution.residual, solution.steps, (_solvers(x)[0].name,), *samples, rows, rows_eq, bounds)

@@ -8,7 +8,6 @@ met without a multiplier) the row or bound counts as absent, as in torch.clamp.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -49,6 +48,14 @@ class Projected:
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
     dense: DenseProblem | None = None  # where the rows were those of the sample
 
+    def keep(self, problem: Problem, solution: Solution) -> None:
+        """Note the solution of a kind of block, and bring its points to their places."""
+        if solution.z is not None and problem.places is not None:
+            problem.places.write(solution.z, self.z)
+            solution.z = None  # not needed any more
+        self.problems.append(problem)
+        self.solutions.append(solution)
+
 
 def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
     """Nearest points of (n, D); ``guess``: multipliers of each block to start from."""
@@ -59,12 +66,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
         solution = _patiently(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
             answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
-        if solution.z is not None:
-            assert problem.places is not None
-            problem.places.write(solution.z, done.z)
-            solution.z = None  # not needed any more
-        done.problems.append(problem)
-        done.solutions.append(solution)
+        done.keep(problem, solution)
     if points is not x:
         done.z = done.z.to(x.dtype)
     return done
@@ -188,12 +190,12 @@ class Info:
         return replace(self, **flat, **rows, bound_multipliers=self.bound_multipliers.reshape(*batch, *event))
 
 
-def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: tuple[int, int]) -> Info:
-    """Gather what the blocks found; ``rows``: the numbers of stated inequalities and equalities."""
-    n, like = math.prod(batch), done.z
+def info(done: Projected, rows: tuple[int, int]) -> Info:
+    """Gather what the blocks found, in one flat batch; ``rows``: the numbers of stated inequalities and equalities."""
+    n, like = len(done.z), done.z
     residual, steps = like.new_zeros(n, dtype=torch.float64), like.new_zeros(n, dtype=torch.int64)
     multipliers, multipliers_eq = (like.new_zeros((n, count), dtype=torch.float64) for count in rows)
-    bounds = like.new_zeros((n, math.prod(event)), dtype=torch.float64)
+    bounds = torch.zeros_like(like, dtype=torch.float64)
     for block, problem, solution in zip(done.plan, done.problems, done.solutions, strict=True):
         own, lam = block.on(like.device), solution.multipliers
         residual = torch.maximum(residual, solution.residual.reshape(n, -1).amax(1))
@@ -203,16 +205,9 @@ def info(done: Projected, batch: tuple[int, ...], event: tuple[int, ...], rows: 
         ):
             target[:, places] = part
         own.places.write_gradient(problem.shifted(lam) - problem.clip(problem.shifted(lam)), bounds)
-    return Info(
-        residual=residual.reshape(batch),
-        steps=steps.reshape(batch),
-        solvers=tuple(block.solver.name for block in done.plan),
-        fallback=mask(done.fallback, n, like).reshape(batch),
-        infeasible=mask(done.infeasible, n, like).reshape(batch),
-        multipliers=multipliers.reshape(*batch, rows[0]),
-        multipliers_eq=multipliers_eq.reshape(*batch, rows[1]),
-        bound_multipliers=bounds.reshape(*batch, *event),
-    )
+    solvers = tuple(block.solver.name for block in done.plan)
+    samples = mask(done.fallback, n, like), mask(done.infeasible, n, like)
+    return Info(residual, steps, solvers, *samples, multipliers, multipliers_eq, bounds)
 
 
 def _empty_like(x: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class Matrix:
         self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
         self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
-        self._dense: dict[torch.device, Tensor] = {}
+        self._arrays: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
 
     @cached_property
     def dense_array(self) -> Array:
@@ -98,22 +98,24 @@ class Matrix:
     @cached_property
     def sparsely(self) -> operators.Rows:
         """The rows by their entries, as the kernels for sparse ones want them."""
-        stored = (
-            self.rows.data.astype(np.float64),
-            self.rows.indices.astype(np.int32),
-            self.rows.indptr.astype(np.int64),
-        )
+        rows = self.rows
+        stored = rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
         lengths = np.asarray(abs(self.rows).sum(1)).ravel()
         return operators.Rows(*(torch.from_numpy(v) for v in (*stored, np.zeros((0, 0)), lengths)))
 
     @cached_property
     def intervals(self) -> operators.Intervals | None:
         """The rows as the sparse solver takes them, None where they are not sparse enough to gain by it."""
-        small, large = sorted(self.rows.shape)
-        if self.is_dense or small < 2:
+        if not self.few_products:
             return None
         found, work = intervals(self.rows, self.m)
-        return found if work < SPARSER * small * small * (large + small / 3) else None
+        return found if work < self.few_products else None
+
+    @property
+    def few_products(self) -> float:
+        """Fewer products than this make a sparse factor worth while; 0 where none is."""
+        small, large = sorted(self.rows.shape)
+        return 0.0 if self.is_dense or small < 2 else SPARSER * small * small * (large + small / 3)
 
     @cached_property
     def products(self) -> Array | sp.csr_array:
@@ -139,11 +141,17 @@ class Matrix:
         return self._tensors[key]
 
     def dense(self, like: Tensor) -> Tensor:
-        if not self.sparse:
-            return self.tensors(like)[0]
-        if like.device not in self._dense:
-            self._dense[like.device] = torch.as_tensor(self.dense_array, device=like.device)
-        return self._dense[like.device]
+        return self._on("dense_array", like) if self.sparse else self.tensors(like)[0]
+
+    def inverse(self, like: Tensor) -> Tensor:
+        """G⁺ (d, M)."""
+        return self._on("pseudo_inverse", like)
+
+    def _on(self, name: str, like: Tensor) -> Tensor:
+        key = name, like.device, like.dtype
+        if key not in self._arrays:
+            self._arrays[key] = torch.as_tensor(getattr(self, name), dtype=like.dtype, device=like.device)
+        return self._arrays[key]
 
     def times(self, v: Tensor) -> Tensor:
         matrix, transposed = self.tensors(v)
@@ -173,15 +181,8 @@ class Matrix:
     def step(self, like: Tensor) -> Tensor:
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {
-            "rows": self.rows,
-            "count": self.count,
-            "m": self.m,
-            "sparse": self.sparse,
-            "_tensors": {},
-            "_dense": {},
-        }
+    def __reduce__(self) -> tuple[type[Matrix], tuple[sp.csr_array, int]]:
+        return Matrix, (self.rows, self.m)  # without what is derived from them
 
 
 class SampleMatrix:
@@ -287,6 +288,11 @@ class StandardForm:
     def d(self) -> int:
         return len(self.lower)
 
+    @property
+    def roots(self) -> Array:
+        """√w, ones for the plain metric. Shape: (d,)"""
+        return np.ones(self.d) if self.root is None else self.root
+
     @cached_property
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
@@ -309,9 +315,8 @@ class StandardForm:
         rows = self.matrix.rows
         if self.m != self.matrix.count or not self.m or (np.diff(rows.indptr) != 2).any():
             return None
-        root = np.ones(self.d) if self.root is None else self.root
         ends = rows.indices.reshape(-1, 2)
-        values = rows.data.reshape(-1, 2) * root[ends]  # in plain coordinates, up to the row's scale
+        values = rows.data.reshape(-1, 2) * self.roots[ends]  # in plain coordinates, up to the row's scale
         if not np.allclose(values[:, 0], -values[:, 1], rtol=1e-14, atol=0):
             return None
         first = values[:, 0] > 0

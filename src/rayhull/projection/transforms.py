@@ -22,10 +22,8 @@ class Transformed(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.options = inputs[6:]
         ctx.mark_non_differentiable(output[1])
-        for save in (ctx.save_for_backward, ctx.save_for_forward):
-            save(output[1], *inputs[:6])
+        _keep(ctx, output[1], *inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
@@ -50,9 +48,7 @@ class Pulled(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.options = inputs[8:]
-        for save in (ctx.save_for_backward, ctx.save_for_forward):
-            save(*inputs[1:8])
+        _keep(ctx, *inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, dx: Tensor, *changes: Any) -> Any:
@@ -74,9 +70,8 @@ class Pushed(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.changed, ctx.options = [change is not None for change in inputs[1:5]], inputs[12:]
-        for save in (ctx.save_for_backward, ctx.save_for_forward):
-            save(*inputs[5:12])
+        ctx.changed = [change is not None for change in inputs[1:5]]
+        _keep(ctx, *inputs[5:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -89,6 +84,13 @@ class Pushed(torch.autograd.Function):
         return _pushed(dx, changes[:4], ctx)
 
 
+def _keep(ctx: Any, *inputs: Any) -> None:
+    """Multipliers, x, sides and set for both derivatives, and the options."""
+    ctx.options = inputs[7:]
+    for save in (ctx.save_for_backward, ctx.save_for_forward):
+        save(*inputs[:7])
+
+
 def _pushed(dx: Tensor, changes: Sequence[Tensor | None], ctx: Any) -> Any:
     return Pushed.apply(dx, *changes, *ctx.saved_tensors, *ctx.options)  # type: ignore[no-untyped-call]
 
@@ -97,6 +99,9 @@ def _where(sides: Sequence[Tensor | None], values: Sequence[Tensor]) -> list[Ten
     """The values at the places of the sides that are given, None elsewhere."""
     rest = iter(values)
     return [None if side is None else next(rest) for side in sides]
+
+
+nearest.register_autograd(Transformed.backward, setup_context=Transformed.setup_context)  # of compiled graphs
 
 
 # -- torch.vmap: all calls at once, as one larger batch ----------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array
+from rayhull.sets.expressions import Rule
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.ready_made import image_of_tiles, monotone, ordered
@@ -193,11 +194,9 @@ def corridor(points: Any, width: Any, length: Any = None) -> Polyhedron:
     across = along[:, ::-1] * [-1, 1]
     near = np.minimum(np.append(steps, math.inf), np.insert(steps, 0, math.inf)) / 2 if length is None else length
     x = variables("x", shape=path.shape)
-    sides = [(x * across).sum(-1) - (path * across).sum(-1), (x * along).sum(-1) - (path * along).sum(-1)]
-    left, right, ahead, back = (
-        (sides[0] <= width).named("left"),
-        (sides[0] >= -np.asarray(width)).named("right"),
-        (sides[1] <= near).named("ahead"),
-        (sides[1] >= -np.asarray(near)).named("back"),
-    )
-    return rules(left, right, ahead, back)
+
+    def within(normal: Array, most: Any, names: Sequence[str]) -> list[Rule]:
+        side = (x * normal).sum(-1) - (path * normal).sum(-1)
+        return [(side <= most).named(names[0]), (side >= -np.asarray(most)).named(names[1])]
+
+    return rules(within(across, width, ("left", "right")), within(along, near, ("ahead", "back")))

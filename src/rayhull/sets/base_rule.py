@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -31,8 +30,10 @@ from rayhull.exact.progress import patiently
 from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.interior import base_point
 from rayhull.sets.linear_programs import solve
-from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import Array
+
+if TYPE_CHECKING:
+    from rayhull.sets.polyhedron import Polyhedron
 
 SIDES = ("b", "b_eq", "lower", "upper")
 FAIR = 0.1  # the share of its slack in the middle that a row keeps at worst, for a rule in closed form to be taken
@@ -78,7 +79,7 @@ class BaseRule:
 
 @one_blas_thread()
 def base_rule(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
-    """The affine rule for sides that vary within ranges.
+    """A base point x0(θ) = K θ + k that is inside for every value of the sides that vary within ranges.
 
     Args:
         P: the set; sides that do not vary are as stated.
@@ -87,96 +88,55 @@ def base_rule(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float
 
     Examples:
         >>> import numpy as np, rayhull as rh
-        >>> from rayhull.sets.base_rule import base_rule
         >>> P = rh.sum_to(1, 3) & rh.box(0, 1)                        # shares of a demand between 0.5 and 2
-        >>> rule = base_rule(P, {"b_eq": (0.5, 2.0)})
+        >>> rule = P.base_rule({"b_eq": (0.5, 2.0)})
         >>> x = rule(np.array([[0.5], [1.0], [2.0]]))
         >>> x.sum(1), bool((x > 0).all() and (x < 1).all()), bool((rule.slack > 0).all())
         (array([0.5, 1. , 2. ]), True, True)
     """
-    family = Family.of(P, varies, scale)
-    tried = (family.rule(found) for found in in_closed_form(family))
-    rule = next(filter(family.is_fair, tried), None) or family.rule(family.by_linear_programs())
+    family = Family(P, varies, scale)
+    tried = (family.rule(moved, family.point) for moved in in_closed_form(family))
+    rule = next(filter(family.is_fair, tried), None) or family.rule(*family.by_linear_programs())
     family.refuse_if_outside(rule)
     return rule
 
 
-@dataclass(frozen=True, eq=False)
 class Family:
     """The sets of all θ: a_i·x <= β_i + B_i θ and E x = ε + D θ, seen from the middle of the range.
 
     A rule is given by the movement M (d, p) for one half width of each θ, and the point x in the middle.
     """
 
-    P: Polyhedron
-    sides: tuple[str, ...]
-    low: Array
-    high: Array
-    B: Array  # (m, p)
-    D: Array  # (m_eq, p)
-    point: Array  # (d,) a well-centred point of the middle set
-    null: Array  # (d, k) orthonormal basis of the equalities' null space
-
-    @staticmethod
-    def of(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float) -> Family:
-        sides = tuple(name for name in SIDES if name in varies)
+    def __init__(self, P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float) -> None:
         unknown = [name for name in varies if name not in SIDES]
         if unknown:
             raise ValueError(
                 f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no "
                 "rule, give them with the call."
             )
-        ranges = [_range(P, name, varies[name]) for name in sides]
-        low, high = (np.concatenate([r[k] for r in ranges]) if ranges else np.zeros(0) for k in (0, 1))
-        _refuse_large(P, len(low))
-        B, D = _dependence(P, sides)
-        middle = _middle(P, sides, (low + high) / 2)
+        self.P, self.sides = P, tuple(name for name in SIDES if name in varies)
+        ranges = [_range(P, name, varies[name]) for name in self.sides]
+        self.low, self.high = (np.concatenate([np.zeros(0), *(r[k] for r in ranges)]) for k in (0, 1))
+        self.middle, self.half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        _refuse_large(P, len(self.low))
+        self.B, self.D = _dependence(P, self.sides)  # (m, p), (m_eq, p)
+        self.beta = np.where(self.B.any(1), 0.0, P.rows.rhs)  # what is stated, where θ does not say it anew
+        self.point = base_point(_middle(P, self.sides, self.middle), scale)  # (d,) well-centred in the middle set
+        self.slack: Array = self.beta + self.B @ self.middle - P.rows.matrix @ self.point  # (m,) there
         E = P.equality_rows.matrix.toarray()
-        null = np.eye(P.dim) if not len(E) else scipy.linalg.null_space(E, rcond=DEPENDENT)
-        return Family(P, sides, low, high, B, D, base_point(middle, scale), null)
-
-    @property
-    def middle(self) -> Array:
-        return (self.low + self.high) / 2
-
-    @property
-    def half(self) -> Array:
-        return (self.high - self.low) / 2
-
-    @cached_property
-    def across(self) -> Array:
-        """The rows along the equalities: A N (m, k)."""
-        return np.asarray(self.P.rows.matrix @ self.null)
-
-    @cached_property
-    def moving(self) -> Array:
-        """Whether a row changes along the equalities at all (m,)."""
-        lengths = np.sqrt(np.asarray(self.P.rows.matrix.power(2).sum(1)).ravel())
-        return np.linalg.norm(self.across, axis=1) > DEPENDENT * lengths
-
-    @property
-    def least_norm(self) -> tuple[Array, Array]:
-        """The smallest movement that keeps the equalities, around the middle's base point."""
-        E = self.P.equality_rows.matrix.toarray()
-        moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((self.P.dim, len(self.low)))
-        return moved, self.point
+        self.null = scipy.linalg.null_space(E, rcond=DEPENDENT) if len(E) else np.eye(P.dim)  # (d, k), orthonormal
+        self.across: Array = P.rows.matrix @ self.null  # (m, k) the rows along the equalities
+        lengths = np.sqrt(np.asarray(P.rows.matrix.power(2).sum(1)).ravel())
+        self.moving = np.linalg.norm(self.across, axis=1) > DEPENDENT * lengths  # (m,) whether they change there at all
+        # the smallest movement that keeps the equalities (d, p)
+        self.moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((P.dim, len(self.low)))
 
     def is_fair(self, rule: BaseRule) -> bool:
         """Whether every row that moves keeps a fair share of its slack in the middle."""
-        middle = self.slack_in_the_middle(self.point)
-        return bool((rule.slack[self.moving] > FAIR * middle[self.moving]).all())
+        return bool((rule.slack[self.moving] > FAIR * self.slack[self.moving]).all())
 
-    def slack_in_the_middle(self, x: Array) -> Array:
-        rows = self.P.rows
-        return np.asarray(rows.rhs + self._stated_change() + self.B @ self.middle - rows.matrix @ x)
-
-    def _stated_change(self) -> Array:
-        """What to take off the stated right-hand sides where θ says them anew."""
-        return -np.where(np.abs(self.B).sum(1) > 0, self.P.rows.rhs, 0.0)
-
-    def rule(self, found: tuple[Array, Array]) -> BaseRule:
+    def rule(self, moved: Array, point: Array) -> BaseRule:
         """The rule of a movement and a middle point, with its slack over the whole range."""
-        moved, point = found
         half = np.where(self.half > 0, self.half, 1.0)
         K = np.where(self.half > 0, moved / half, 0.0)
         k = point - K @ self.middle
@@ -184,12 +144,10 @@ class Family:
 
     def _proven(self, K: Array, k: Array) -> Array:
         """The least slack over the range, less what rounding of this very sum can amount to."""
-        A, beta = self.P.rows.matrix, self.P.rows.rhs + self._stated_change()
+        A, reach = self.P.rows.matrix, np.abs(self.middle) + self.half
         change = self.B - A @ K
-        slack = beta - A @ k + change @ self.middle - np.abs(change) @ self.half
-        A_abs = abs(A)
-        reach = np.abs(self.middle) + self.half
-        sizes = np.abs(beta) + A_abs @ np.abs(k) + (np.abs(self.B) + A_abs @ np.abs(K)) @ reach
+        slack = self.beta - A @ k + change @ self.middle - np.abs(change) @ self.half
+        sizes = np.abs(self.beta) + abs(A) @ np.abs(k) + (np.abs(self.B) + abs(A) @ np.abs(K)) @ reach
         terms = self.P.dim + len(self.low) + 8
         return np.asarray(slack - 2 * terms * np.finfo(float).eps * sizes)
 
@@ -204,7 +162,7 @@ class Family:
         program = RuleProgram(self)
         margin, blocking = program.largest_margin()
         if not margin > 0:
-            names = tuple(str(self.P.rows.names[int(i)]) for i in blocking)
+            names = tuple(self.P.rows.names.take(blocking))
             raise NoBaseRuleError(
                 "No affine rule is inside for every value of the range: "
                 f"{', '.join(names[:4])}{' and others' if len(names) > 4 else ''} stand in the way. Narrow the range.",
@@ -217,7 +175,7 @@ class Family:
         sizes = np.abs(self.P.rows.rhs) + abs(self.P.rows.matrix) @ np.abs(self.point) + 1
         broken = np.where(self.moving, rule.slack <= 0, rule.slack < -DEPENDENT * sizes)
         if broken.any():
-            names = tuple(str(self.P.rows.names[int(i)]) for i in np.flatnonzero(broken))
+            names = tuple(self.P.rows.names.take(np.flatnonzero(broken)))
             raise NoBaseRuleError(f"The range leaves no slack for {', '.join(names[:4])}. Narrow the range.", names)
 
 
@@ -256,36 +214,31 @@ def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Arra
 
 def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:
     """B (m, p) and D (m_eq, p): how the right-hand sides of ``P.rows`` and ``P.equality_rows`` depend on θ."""
-    layout, number = P.layout, np.arange(len(P.rows))
+    layout = P.layout
     places = {  # where an entry of θ is the right-hand side, and with which sign
-        "b": (number[layout.inequality_rows], layout.inequalities, 1),
-        "upper": (number[layout.upper_rows], layout.upper, 1),
-        "lower": (number[layout.lower_rows], layout.lower, -1),
+        "b": (np.arange(len(layout.inequalities)), layout.inequalities, 1),
+        "upper": (layout.upper_rows, layout.upper, 1),
+        "lower": (layout.lower_rows, layout.lower, -1),
     }
-    B, D = [np.zeros((len(P.rows), 0))], [np.zeros((len(P.equality_rows), 0))]
-    for name in sides:
-        B.append(np.zeros((len(P.rows), _length(P, name))))
-        D.append(np.zeros((len(P.equality_rows), _length(P, name))))
+    ends = np.cumsum([0, *(_length(P, name) for name in sides)])
+    B, D = np.zeros((len(P.rows), ends[-1])), np.zeros((len(P.equality_rows), ends[-1]))
+    for name, start in zip(sides, ends, strict=False):
         if name == "b_eq":
-            D[-1][np.arange(len(layout.equalities)), layout.equalities] = 1
+            D[np.arange(len(layout.equalities)), start + layout.equalities] = 1
         else:
             rows, entries, sign = places[name]
-            B[-1][rows, entries] = sign
-    return np.concatenate(B, 1), np.concatenate(D, 1)
+            B[rows, start + entries] = sign
+    return B, D
 
 
-def _at(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
+def _middle(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     """The set for one θ."""
     ends = np.cumsum([_length(P, name) for name in sides])
     given = dict(zip(sides, np.split(theta, ends), strict=False))
     A, b = (P.A, given.get("b", P.b)) if len(P.inequalities) else (None, None)
     A_eq, b_eq = (P.A_eq, given.get("b_eq", P.b_eq)) if len(P.equalities) else (None, None)
-    return Polyhedron(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
-
-
-def _middle(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     try:
-        return _at(P, sides, theta)
+        return type(P)(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
     except EmptySetError as error:
         named = " and ".join(f"varies[{name!r}]" for name in sides)
         raise EmptySetError(
@@ -298,21 +251,20 @@ def _middle(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
 # -- candidates: in closed form, smallest first; the smallest with a margin, by linear programs ------------------------
 
 
-def in_closed_form(family: Family) -> Iterator[tuple[Array, Array]]:
+def in_closed_form(family: Family) -> Iterator[Array]:
     """The movement of least norm, then others that change the rows less and less, at the price of their size.
 
     M = M0 + N Z for the Z with the least Σ_i |(B_i - a_i M) / σ_i|² + damping |Z|², σ the slack in the middle.
     """
-    moved, point = family.least_norm
-    yield moved, point
-    slack = family.slack_in_the_middle(point)[family.moving, None]
+    yield family.moved
+    slack = family.slack[family.moving, None]
     if not len(slack) or not (slack > 0).all():
         return
-    change = (family.B * family.half - family.P.rows.matrix @ moved)[family.moving] / slack
+    change = (family.B * family.half - family.P.rows.matrix @ family.moved)[family.moving] / slack
     U, s, V = np.linalg.svd(family.across[family.moving] / slack, full_matrices=False)
     for damping in DAMPINGS * s[0] ** 2:
         Z = V.T @ ((s / (s**2 + damping))[:, None] * (U.T @ change))
-        yield moved + family.null @ Z, point
+        yield family.moved + family.null @ Z
 
 
 class RuleProgram:
@@ -326,31 +278,30 @@ class RuleProgram:
 
     def __init__(self, family: Family) -> None:
         self.family = family
-        moved, point = family.least_norm
         self.rows, self.varying = np.flatnonzero(family.moving), np.flatnonzero(family.half)
         A, E = family.P.rows.matrix[self.rows], family.P.equality_rows.matrix
-        change = (family.B * family.half - family.P.rows.matrix @ moved)[np.ix_(self.rows, self.varying)]  # (m, p)
+        change = (family.B * family.half - family.P.rows.matrix @ family.moved)[
+            np.ix_(self.rows, self.varying)
+        ]  # (m, p)
         first, kind = _up_to_sign(np.concatenate([A.toarray(), change], 1))
-        self.m, self.d, self.p, self.u = len(self.rows), family.P.dim, len(self.varying), len(first)
+        self.d, self.p, self.u = family.P.dim, len(self.varying), len(first)
         each, one = sp.eye_array(self.p), sp.eye_array(self.u * self.p)
         turn = sp.kron(A[first], each)  # (u p, d p)
         sums = sp.kron(sp.eye_array(self.u, format="csr")[kind], np.ones((1, self.p)))  # (m, u p)
         lengths = np.linalg.norm(family.across[self.rows], axis=1)
         margins = [None, sums, A, lengths[:, None]]
         self.A = sp.block_array([[-turn, -one, None, None], [turn, -one, None, None], margins], format="csr")
-        slack = family.slack_in_the_middle(point)[self.rows]
+        slack = family.slack[self.rows]
         self.b = np.concatenate([-change[first].ravel(), change[first].ravel(), slack])
         self.E = sp.csr_array(sp.block_diag([sp.kron(E, each), sp.csr_array((0, self.u * self.p)), E], format="csr"))
         self.cap = float((slack / lengths).min(initial=1.0))  # the middle point's own margin
 
     def largest_margin(self) -> tuple[float, Array]:
         """The margin (at most that of the middle point), and the rows whose multipliers hold it down."""
-        cost = np.append(np.zeros(self.A.shape[1] - 1), -1.0)
-        result = self._solve(cost, self.A, self.b, [(None, self.cap)])
+        result = self._solve(np.append(np.zeros(self.A.shape[1] - 1), -1.0), self.A, self.b, [(None, self.cap)])
         if result.status != 0:
             return 0.0, np.arange(0)
-        blocking = self.rows[result.ineqlin.marginals[-self.m :] < -1e-9]
-        return float(result.x[-1]), blocking
+        return float(result.x[-1]), self.rows[result.ineqlin.marginals[-len(self.rows) :] < -1e-9]
 
     def smallest(self, margin: float) -> tuple[Array, Array]:
         """The rule with that margin whose movements and shift have the least sum of sizes."""
@@ -362,10 +313,10 @@ class RuleProgram:
         A = sp.block_array([[self.A, None], [pick, -of_size], [-pick, -of_size]], format="csr")
         cost = np.concatenate([np.zeros(width), np.ones(sizes)])
         result = self._solve(cost, A, np.append(self.b, np.zeros(2 * sizes)), [(margin, None), *[(0, None)] * sizes])
-        moved, point = self.family.least_norm
+        moved = self.family.moved.copy()
         along = self.family.null @ self.family.null.T  # the solver meets the equalities up to its tolerance alone
         moved[:, self.varying] += along @ result.x[movements].reshape(self.d, self.p)
-        return moved, point + along @ result.x[shift]
+        return moved, self.family.point + along @ result.x[shift]
 
     def _solve(self, cost: Array, A: sp.csr_array, b: Array, bounds: list[Any]) -> Any:
         """Bounds of the margin and what comes after it; everything before is free. Refused after ``SECONDS``."""

@@ -5,7 +5,9 @@ Outlines are projections and sections, clipped to a window where the set is unbo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +27,14 @@ SAME = 1e-9  # of the window's size: points closer than this are one
 
 
 def describe(P: Polyhedron) -> str:
-    """Dimension, rows, hidden equalities, lines, blocks; how a layer gets in, its own ``describe()`` says."""
+    """What a person wants to know before using the set: dimension, rows, hidden equalities, lines, blocks."""
     bounds = int(np.isfinite(P.lower_bounds).sum() + np.isfinite(P.upper_bounds).sum())
     counts = [count(len(P.inequalities), "inequality"), count(len(P.equalities), "equality"), count(bounds, "bound")]
     return "\n".join(
         [
             repr(P),
             f"dimension     {count(P.dim, 'coordinate')}, event shape {P.shape}",
-            *([f"coordinates   {_listed(P.coordinates)}"] if P.coordinate_names is not None else []),
+            *([f"coordinates   {_listed(P.coordinates, 2 * MOST)}"] if P.coordinate_names is not None else []),
             f"rows          {', '.join(counts)}{_dependent(P)}",
             f"numbers       {'exact' if P.is_exact else 'floats'}",
             f"hidden        {_hidden(P)}",
@@ -55,9 +57,9 @@ def summary(P: Polyhedron) -> str:
     return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - 2 * MOST} more" if len(names) > 2 * MOST else ""
-    return ", ".join(names[: 2 * MOST]) + more
+def _listed(names: Sequence[str], most: int = MOST) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _dependent(P: Polyhedron) -> str:
@@ -75,19 +77,16 @@ def _hidden(P: Polyhedron) -> str:
         return f"not known: {error}"
     if not len(found):
         return "no inequality is an equality in disguise"
-    names = ", ".join(P.rows.names[i] for i in found[:MOST])
-    more = f" and {len(found) - MOST} more" if len(found) > MOST else ""
     verb = "holds" if len(found) == 1 else "hold"
-    return f"{count(len(found), 'inequality')} {verb} with equality everywhere: {names}{more}"
+    return (
+        f"{count(len(found), 'inequality')} {verb} with equality everywhere: {_listed(list(P.rows.names.take(found)))}"
+    )
 
 
 def lineality(P: Polyhedron) -> int:
     """The number of independent directions along which no row changes."""
-    total = 0
-    for group in P.block_groups:
-        block = group.polyhedron
-        total += len(group.index) * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows])))
-    return total
+    pairs = ((len(group.index), group.polyhedron) for group in P.block_groups)
+    return sum(n * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows]))) for n, block in pairs)
 
 
 def _blocks(P: Polyhedron) -> str:
@@ -108,34 +107,29 @@ class Outline:
     faces: list[Array]
     window: Array | None
 
+    @cached_property
+    def cut(self) -> Array:
+        """The sides of the window that each corner lies on, (p, 2, k): the set goes on beyond such a corner."""
+        if self.window is None:
+            return np.zeros((len(self.corners), 2, self.corners.shape[1]), bool)
+        size = float((self.window[1] - self.window[0]).max())
+        return np.asarray(np.abs(self.corners[:, None] - self.window) <= 1e-7 * size)
+
     def edges(self) -> list[tuple[int, int]]:
         """Pairs of corners along the faces, without those that only the window has made."""
-        pairs = {
-            tuple(sorted((int(a), int(b)))) for ring in self.faces for a, b in zip(ring, np.roll(ring, -1), strict=True)
-        }
-        return sorted((a, b) for a, b in pairs if a != b and not (self._cut(a) & self._cut(b)).any())
+        ends = [np.sort(np.stack([ring, np.roll(ring, -1)], 1)) for ring in self.faces]
+        pairs = np.unique(np.concatenate(ends), axis=0).tolist()
+        return [(a, b) for a, b in pairs if a != b and not (self.cut[a] & self.cut[b]).any()]
 
     def true_corners(self) -> Array:
         """Numbers of the corners that are the set's own, not the window's."""
-        return np.array([i for i in sorted({int(i) for f in self.faces for i in f}) if not self.is_cut(i)], np.int64)
+        used = np.unique(np.concatenate(self.faces))
+        return used[~self.cut[used].any((1, 2))]
 
     def true_faces(self) -> list[Array]:
         """The faces with an area that the window has not made (in the plane: the clipped set itself)."""
-        wide = [face for face in self.faces if len(face) > 2]
-        if self.corners.shape[1] < 3:
-            return wide
-        return [face for face in wide if not np.logical_and.reduce([self._cut(int(i)) for i in face]).any()]
-
-    def is_cut(self, corner: int) -> bool:
-        """Whether the set goes on beyond this corner."""
-        return bool(self._cut(corner).any())
-
-    def _cut(self, corner: int) -> Array:
-        """The sides of the window that a corner lies on, (2, k)."""
-        if self.window is None:
-            return np.zeros((2, self.corners.shape[1]), bool)
-        size = float((self.window[1] - self.window[0]).max())
-        return np.asarray(np.abs(self.corners[corner] - self.window) <= 1e-7 * size)
+        flat = self.corners.shape[1] < 3
+        return [face for face in self.faces if len(face) > 2 and (flat or not self.cut[face].all(0).any())]
 
 
 def outline(G: Generators, window: Array | None, around: Array) -> Outline:
@@ -213,14 +207,9 @@ def projection(P: Polyhedron, pick: Array, window: Array | None, around: Array) 
         if len(pick) != 2:
             raise
         return _traced(P, pick, window, around)
-    return outline(shadow(G, pick), window, around)
-
-
-def shadow(G: Generators, pick: Array) -> Generators:
-    """Generators in some of their coordinates, exact where they were."""
-    vertices, rays, lines = G.stated
-    along, both_ways = (v[:, pick][np.abs(v[:, pick]).any(1)] for v in (rays, lines))
-    return type(G)(vertices[:, pick], along, both_ways)
+    vertices, rays, lines = (part[:, pick] for part in G.stated)  # exact where they were
+    along, both_ways = (part[np.abs(part).any(1)] for part in (rays, lines))
+    return outline(type(G)(vertices, along, both_ways), window, around)
 
 
 def _traced(P: Polyhedron, pick: Array, window: Array | None, around: Array) -> Outline:
@@ -248,8 +237,7 @@ def _support(P: Polyhedron, pick: Array, direction: Array, window: Array | None)
     bounds = np.full((P.dim, 2), (-np.inf, np.inf))
     if window is not None:
         bounds[pick] = window.T
-    (A, b, _), (E, e, _) = P.rows.unit, P.equality_rows.unit
-    result = solve(cost, A, b, E, e, bounds)
+    result = solve(cost, *P.rows.unit[:2], *P.equality_rows.unit[:2], bounds)
     if result.status != 0:
         raise ValueError(f"the set has no outline in this window: HiGHS says {result.message!r}.")
     return np.asarray(result.x[pick])

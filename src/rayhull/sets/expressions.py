@@ -96,18 +96,20 @@ class Expression:
 
     def sum(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
         """The sum over all entries, or along ``axis``; ``np.sum`` and ``np.mean`` give the other two."""
-        kept = np.arange(self.size).reshape(self.shape)
         axes = tuple(range(self.ndim)) if axis is None else axis
         shape = np.empty(self.shape, np.int8).sum(axis=axes).shape
         into = np.broadcast_to(np.expand_dims(np.arange(math.prod(shape)).reshape(shape), axes), self.shape)
-        order = np.argsort(into.ravel(), kind="stable")
-        return self._take(kept.ravel()[order])._grouped(into.ravel()[order], shape)
+        return self._grouped(into.ravel(), shape)
+
+    @property
+    def _row(self) -> Array:
+        """The entry that each of ``columns`` belongs to."""
+        return np.repeat(np.arange(self.size), np.diff(self.starts))
 
     def _grouped(self, into: Array, shape: tuple[int, ...]) -> Expression:
-        """Entry i is added to entry ``into[i]`` (ascending) of the result."""
-        row = np.repeat(into, np.diff(self.starts))
+        """Entry i is added to entry ``into[i]`` of the result."""
         constant = grouped_sums(self.constant, into, math.prod(shape))
-        return _gathered(shape, row, self.columns, self.data, constant, self.variables)
+        return _gathered(shape, into[self._row], self.columns, self.data, constant, self.variables)
 
     def mean(self, axis: int | tuple[int, ...] | None = None, dtype: None = None, out: None = None) -> Expression:
         """The mean over all entries, or along ``axis``."""
@@ -131,12 +133,10 @@ class Expression:
         return self
 
     def __add__(self, other: Any) -> Expression:
-        left, right = broadcast(self, other)
-        rows = [np.repeat(np.arange(left.size), np.diff(e.starts)) for e in (left, right)]
-        data = joined([left.data, right.data])
-        columns = np.concatenate([left.columns, right.columns])
-        constant = add(left.constant, right.constant)
-        return _gathered(left.shape, np.concatenate(rows), columns, data, constant, _both(left, right))
+        left, right = both = broadcast(self, other)
+        rows, columns = np.concatenate([e._row for e in both]), np.concatenate([e.columns for e in both])
+        data, constant = joined([left.data, right.data]), add(left.constant, right.constant)
+        return _gathered(left.shape, rows, columns, data, constant, _owners(both))
 
     __radd__ = __add__
 
@@ -152,11 +152,8 @@ class Expression:
             raise TypeError(f"({left.text(0)}) * ({right.text(0)}) is not linear: a rule adds variables times numbers.")
         if len(right.columns):
             left, right = right, left
-        factor = np.repeat(right.constant, np.diff(left.starts))
-        row = np.repeat(np.arange(left.size), np.diff(left.starts))
-        data = multiply(left.data, factor)
-        constant = multiply(left.constant, right.constant)
-        return _gathered(left.shape, row, left.columns, data, constant, left.variables)
+        data, constant = multiply(left.data, right.constant[left._row]), multiply(left.constant, right.constant)
+        return _gathered(left.shape, left._row, left.columns, data, constant, left.variables)
 
     __rmul__ = __mul__
 
@@ -301,8 +298,7 @@ def _stacked(items: list[Expression]) -> Expression:
     starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(e.starts) for e in items]))])
     columns = np.concatenate([e.columns for e in items])
     data, constant = joined([e.data for e in items]), joined([e.constant for e in items])
-    owners = {v.start: v for e in items for v in e.variables}
-    return Expression((len(items), *items[0].shape), starts, columns, data, constant, tuple(owners.values()))
+    return Expression((len(items), *items[0].shape), starts, columns, data, constant, _owners(items))
 
 
 def _matrix_product(left: Any, right: Any) -> Expression:
@@ -312,8 +308,9 @@ def _matrix_product(left: Any, right: Any) -> Expression:
     return (first[..., None] * second[..., None, :, :] if first.ndim > 1 else first[:, None] * second).sum(-2)
 
 
-def _both(left: Expression, right: Expression) -> tuple[Variable, ...]:
-    owners = {v.start: v for v in (*left.variables, *right.variables)}
+def _owners(items: list[Expression]) -> tuple[Variable, ...]:
+    """The variables of all, in the order of their creation."""
+    owners = {v.start: v for e in items for v in e.variables}
     return tuple(owners[start] for start in sorted(owners))
 
 

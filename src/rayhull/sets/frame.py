@@ -63,12 +63,7 @@ def inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> Fra
     point = base_point(P, scale) if point is None else point
     loose = np.flatnonzero(~implicit)
     slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ point
-    if (slack <= 0).any():
-        worst = P.rows.names[loose[int(slack.argmin())]]
-        raise RayhullError(
-            f"the set is too thin for its interior point: {worst} has no slack there. State the narrow directions as "
-            "equalities."
-        )
+    _refuse_thin(P, loose, slack, "the set is too thin for its interior point: {} has no slack there.")
     return Frame(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
 
 
@@ -85,7 +80,7 @@ def implicit_rows(P: Polyhedron, point: Array) -> Array:
 def at_apex(P: Polyhedron) -> Frame | None:
     """From 0, or from the point where independent rows meet; None if the set has no such natural base point."""
     if not P.equality_rows.rhs.any() and (P.rows.rhs >= 0).all():
-        return _at(P, np.zeros(P.dim))
+        return _at_zero(P)
     if np.isfinite(P.lower_bounds).any() and P.dim > 1:  # a bounded side makes the rows dependent
         return None
     rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
@@ -98,7 +93,7 @@ def at_apex(P: Polyhedron) -> Frame | None:
     return Frame(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
 
 
-def _at(P: Polyhedron, base: Array) -> Frame | None:
+def _at_zero(P: Polyhedron) -> Frame | None:
     tight = P.rows.rhs == 0
     if not tight.any() and len(P.rows):
         return None
@@ -107,7 +102,7 @@ def _at(P: Polyhedron, base: Array) -> Frame | None:
     if len(together) > P.dim or not _independent(together):  # only dependent rows can hide an equality
         implicit = P.centre.implicit
     cone, loose = np.flatnonzero(tight & ~implicit), np.flatnonzero(~tight)
-    return Frame(base, cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
+    return Frame(np.zeros(P.dim), cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
 
 
 def near_one(rows: Array) -> Array:
@@ -161,12 +156,14 @@ def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = Fal
 
 def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
     """Raise where a row has no slack at the interior point that float64 can prove."""
+    needs = "strict=True needs an interior point with provable slack in every row, and {} has none: the set is too thin"
+    _refuse_thin(P, numbers, slack, f"{needs} for float64.")
+
+
+def _refuse_thin(P: Polyhedron, numbers: Array, slack: Array, message: str) -> None:
     if (slack <= 0).any():
         worst = P.rows.names[numbers[int(slack.argmin())]]
-        raise RayhullError(
-            f"strict=True needs an interior point with provable slack in every row, and {worst} has none: the set is "
-            "too thin for float64. State the narrow directions as equalities."
-        )
+        raise RayhullError(f"{message.format(worst)} State the narrow directions as equalities.")
 
 
 def cone_at(P: Polyhedron, frame: Frame, budget: int | None) -> tuple[Generators, Array]:
@@ -192,11 +189,8 @@ def interior_ray(P: Polyhedron) -> Array | None:
     """A direction r, max|r| = 1, along which every row gains slack; None for a set that has none."""
     if P.is_bounded:
         return None
-    rays = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64))
-    middle = rays.centre
-    if middle.implicit.any():
-        return None
-    return np.asarray(middle.point / np.abs(middle.point).max())
+    middle = homogeneous(P, np.arange(len(P.rows)), np.zeros(0, np.int64)).centre
+    return None if middle.implicit.any() else np.asarray(middle.point / np.abs(middle.point).max())
 
 
 def units_at(P: Polyhedron, frame: Frame, scale: float) -> Array:
@@ -265,13 +259,9 @@ def round_coordinates(
     if diagonal or scales or weighted.shape[1] > DENSE:
         curvature = np.asarray(weighted.power(2).sum(0)).ravel()
         return np.asarray(1 / np.sqrt(curvature + ridge(curvature, size, len(curvature))))
-    if hull:
-        curvature, directions = _principal(weighted.toarray())
-    else:
-        assert equal is not None
-        basis = scipy.linalg.null_space(sp.csr_array(equal.T).toarray())  # (d, free)
-        curvature, directions = _principal(weighted @ basis)
-        directions = directions @ basis.T  # (free, d)
+    basis = None if equal is None or hull else scipy.linalg.null_space(sp.csr_array(equal.T).toarray())  # (d, free)
+    curvature, directions = _principal(weighted.toarray() if basis is None else weighted @ basis)
+    directions = directions if basis is None else directions @ basis.T  # (free, d)
     spread = 1 / np.sqrt(curvature + ridge(curvature, size, weighted.shape[1]))
     return np.asarray((directions.T * spread) @ directions)
 

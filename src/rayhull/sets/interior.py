@@ -65,7 +65,9 @@ def independent_equalities(rows: Rows) -> Rows:
     if rows.integers is not None:
         return _reduced(rows)
     _refuse_unclear(rows, pivots, order)
-    return _orthonormal(unit.toarray(), rhs, order[: int((pivots >= CERTAIN).sum())])
+    chosen = order[: int((pivots >= CERTAIN).sum())]
+    basis, triangle = scipy.linalg.qr(unit.toarray()[chosen].T, mode="economic")  # L Q x = rhs is Q x = L⁻¹ rhs
+    return _from_table(basis.T, scipy.linalg.solve_triangular(triangle.T, rhs[chosen], lower=True))
 
 
 def _reduced(rows: Rows) -> Rows:
@@ -84,12 +86,6 @@ def _refuse_unclear(rows: Rows, pivots: Array, order: Array) -> None:
             f"Floats cannot tell whether the equality {name} depends on the others (a pivot of "
             f"{pivots[unclear[0]]:.1e}). Give the equalities as integers or fractions, or leave it out."
         )
-
-
-def _orthonormal(unit: Array, rhs: Array, chosen: Array) -> Rows:
-    """The chosen rows made orthonormal: L Q x = rhs becomes Q x = L⁻¹ rhs."""
-    basis, triangle = scipy.linalg.qr(unit[chosen].T, mode="economic")
-    return _from_table(basis.T, scipy.linalg.solve_triangular(triangle.T, rhs[chosen], lower=True))
 
 
 def _from_table(matrix: Array, rhs: Array) -> Rows:
@@ -157,11 +153,10 @@ def _centre_of_block(P: Polyhedron) -> Centre:
     start = at_hand(P) or _relative_interior(P)
     if is_wide(P.dim) and _is_fair(P, start):
         return start
-    A, b = loose_rows(P, start.implicit)
-    E, e = affine_hull(P, start.implicit)
+    (A, b), hull = loose_rows(P, start.implicit), affine_hull(P, start.implicit)
     size = max(1.0, float(np.abs(start.point).max()))
-    point = newton(A, b, E, e, start.point, 1 / size**2) if len(b) else start.point
-    return Centre(onto_equalities(E, e, point[None, :])[0], start.implicit)
+    point = newton(A, b, *hull, start.point, 1 / size**2) if len(b) else start.point
+    return Centre(onto_equalities(*hull, point[None, :])[0], start.implicit)
 
 
 def at_hand(P: Polyhedron) -> Centre | None:
@@ -278,19 +273,17 @@ def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
 
 
 def _unbounded(P: Polyhedron, scale: float) -> Array:
-    middle = P.centre
-    A, b = loose_rows(P, middle.implicit)
-    E, e = affine_hull(P, middle.implicit)
-    weight = len(b) / P.dim
-    x, nearest = middle.point, np.zeros(P.dim)
+    x, implicit = P.centre.point, P.centre.implicit
+    (A, b), hull = loose_rows(P, implicit), affine_hull(P, implicit)
     if not len(b):
         return x
-    if (b < 0).any() or e.any():  # 0 is outside: go to where the set is nearest to it, and stay off its boundary
+    weight, nearest = len(b) / P.dim, np.zeros(P.dim)
+    if (b < 0).any() or hull[1].any():  # 0 is outside: go to where the set is nearest to it, off its boundary
         for share in NEARER:
-            x = newton(A, b, E, e, x, weight / (share * scale) ** 2)
+            x = newton(A, b, *hull, x, weight / (share * scale) ** 2)
         nearest = x
-    x = newton(A, b, E, e, x, weight / scale**2, nearest)
-    return np.asarray(onto_equalities(E, e, x[None, :])[0])
+    x = newton(A, b, *hull, x, weight / scale**2, nearest)
+    return np.asarray(onto_equalities(*hull, x[None, :])[0])
 
 
 def scale_from(targets: Array) -> float:

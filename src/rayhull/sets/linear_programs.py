@@ -43,31 +43,21 @@ def solve(
     cost: Array, A: Any, b: Array, A_eq: Any, b_eq: Array, bounds: Any = (None, None), seconds: float = np.inf
 ) -> Any:
     """min cost·x subject to A x <= b, A_eq x = b_eq and the bounds, by HiGHS, which stops after so many seconds."""
-    none, many = (A.shape[0] == 0, A_eq.shape[0] == 0), A.shape[0] > MANY
-    run = partial(
-        scipy.optimize.linprog,
-        cost,
-        A_ub=None if none[0] else A,
-        b_ub=None if none[0] else b,
-        A_eq=None if none[1] else A_eq,
-        b_eq=None if none[1] else b_eq,
-        bounds=bounds,
-        # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
-        method="highs-ipm" if many else "highs",
-        options={
-            "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-            "time_limit": seconds,
-        },
-    )
+    options = {
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+        "time_limit": seconds,
+    }
+    many = A.shape[0] > MANY
+    # on chains of 10^4 rows the simplex method takes four times as long as interior points with crossover
+    method = "highs-ipm" if many else "highs"
+    run = partial(scipy.optimize.linprog, cost, A, b, A_eq, b_eq, bounds, method, options=options)
     return patiently(run, f"a linear program of {A.shape[0]} rows") if many else run()
 
 
-def feasible_point(rows: Rows, equalities: Rows) -> Array | None:
-    """A point that satisfies the rows up to the solver's tolerance, or None."""
-    (A, b, _), (E, e, _) = rows.unit, equalities.unit
-    result = solve(np.zeros(rows.dim), A, b, E, e)
-    return np.asarray(result.x) if result.status == 0 else None
+def is_feasible(rows: Rows, equalities: Rows) -> bool:
+    """Whether some point satisfies the rows up to the solver's tolerance."""
+    return bool(solve(np.zeros(rows.dim), *rows.unit[:2], *equalities.unit[:2]).status == 0)
 
 
 @dataclass(frozen=True)
@@ -84,14 +74,11 @@ class Deepest:
         return 1.0 + float(np.abs(self.point).max(initial=0.0))
 
 
-def deepest_point(rows: Rows, equalities: Rows) -> Deepest | None:
-    """max t  s.t.  a·x + ‖a‖ t <= b, a_eq·x = b_eq; None where the solver finds no point of the equalities."""
-    (A, b, _), (E, e, _) = rows.unit, equalities.unit
-    return deepest(A, b, E, e)
-
-
 def deepest(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array) -> Deepest | None:
-    """The same for rows of length 1; a thin set is looked at again, magnified."""
+    """max t  s.t.  A x + t <= b, E x = e, for rows of length 1; None where the solver finds no point of the equalities.
+
+    A thin set is looked at again, magnified.
+    """
     cap = 1.0 + max(np.abs(b).max(initial=0.0), np.abs(e).max(initial=0.0))
     found = _deepest_once(A, b, E, e, (None, None), cap)
     if found is None or found.depth > THIN * found.scale:
@@ -112,19 +99,16 @@ def _deepest_once(
 ) -> Deepest | None:
     d = A.shape[1]
     bounds = [reach] * d + [(None, cap)]
-    slope = sp.csr_array(sp.hstack([A, np.ones((A.shape[0], 1))], format="csr"))
-    level = sp.csr_array(sp.hstack([E, sp.csr_array((E.shape[0], 1))], format="csr"))
-    cost = np.concatenate([np.zeros(d), [-1.0]])
-    result = solve(cost, slope, b, level, e, bounds)
+    slope, level = sp.hstack([A, np.ones((len(b), 1))]), sp.hstack([E, sp.csr_array((len(e), 1))])
+    result = solve(np.append(np.zeros(d), -1.0), slope, b, level, e, bounds)
     if result.status != 0:
         return None
-    y, z = (np.asarray(v.marginals) if len(c) else np.zeros(0) for v, c in ((result.ineqlin, b), (result.eqlin, e)))
-    return Deepest(np.asarray(result.x[:-1]), float(result.x[-1]), -y, -z)
+    return Deepest(result.x[:-1], float(result.x[-1]), -result.ineqlin.marginals, -result.eqlin.marginals)
 
 
 @one_blas_thread()
 def is_bounded(P: Polyhedron) -> bool:
-    """Whether the only direction r with A r <= 0, A_eq r = 0 is 0.
+    """Whether the set contains no ray and no line: r = 0 alone has A r <= 0, A_eq r = 0.
 
     By Stiemke's lemma: the rows span R^d, and y >= 1 exists with A^T y + A_eq^T z = 0.
     """
@@ -134,8 +118,7 @@ def is_bounded(P: Polyhedron) -> bool:
         return False
     if is_wide(P.dim) and _no_way_out(P):
         return True
-    A, _, _ = P.rows.unit
-    E, _, _ = P.equality_rows.unit
+    A, E = P.rows.unit[0], P.equality_rows.unit[0]
     if row_rank(Rows.stack([P.rows, P.equality_rows])) < P.dim:
         return False
     m, k = A.shape[0], E.shape[0]
@@ -186,8 +169,7 @@ def row_rank(rows: Rows) -> int:
 def maximum(P: Polyhedron, direction: Array) -> float:
     """The largest direction·x over P, infinite where there is none."""
     size = typical_size(P)  # HiGHS takes right-hand sides from 1e20 on for infinite
-    A, b, _ = P.rows.unit
-    E, e, _ = P.equality_rows.unit
+    (A, b, _), (E, e, _) = P.rows.unit, P.equality_rows.unit
     result = solve(-direction, A, b / size, E, e / size)
     return -float(result.fun) * size if result.status == 0 else np.inf
 
@@ -200,7 +182,13 @@ def typical_size(P: Polyhedron) -> float:
 
 
 def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
-    """Whether every point of P keeps every row of Q: max a·x over P <= b, up to 1e-7 of P's size."""
+    """Whether every point of this set lies in the other: max a·x <= b for each of its rows, up to 1e-7 of the size.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
+        (True, False)
+    """
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
     equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
@@ -217,15 +205,10 @@ def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:
 
 def _keys(rows: Rows) -> list[bytes]:
     """Each row as bytes: rows that both sets state need no program."""
-    matrix = rows.matrix
-
-    def key(i: int) -> bytes:
-        entries = slice(matrix.indptr[i], matrix.indptr[i + 1])
-        order = np.argsort(matrix.indices[entries])
-        places: Array = matrix.indices[entries][order].astype(np.int64)
-        return places.tobytes() + b"|" + (matrix.data[entries][order]).tobytes() + rows.rhs[i].tobytes()
-
-    return [key(i) for i in range(len(rows))]
+    matrix = rows.matrix.sorted_indices()
+    parts = (np.split(v, matrix.indptr[1:-1]) for v in (matrix.indices.astype(np.int64), matrix.data))
+    entries = zip(*parts, rows.rhs, strict=False)
+    return [places.tobytes() + b"|" + numbers.tobytes() + c.tobytes() for places, numbers, c in entries]
 
 
 # -- is the set empty, and which of its rows contradict each other -----------------------------------------------------
@@ -261,10 +244,8 @@ def refuse_if_empty(P: Polyhedron, at_hand: Callable[[Polyhedron], object]) -> N
 def _refuse_crossed_bounds(P: Polyhedron) -> None:
     crossed = np.flatnonzero(P.bound_order > 0)
     if len(crossed):
-        assert P.lower is not None
-        assert P.upper is not None
         place = indexed("x", crossed[0], P.shape)
-        low, high = (bound.ravel()[crossed[0]] for bound in (P.lower, P.upper))
+        low, high = (np.ravel(bound)[crossed[0]] for bound in (P.lower, P.upper))  # type: ignore[arg-type]
         raise EmptySetError(
             f"lower > upper in {len(crossed)} coordinates, first at {place}: {low} > {high}.",
             (f"lower bound of {place}", f"upper bound of {place}"),
@@ -287,17 +268,22 @@ def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     """
     if equalities.integers is not None and _are_inconsistent(equalities):
         return _least_violation(rows, equalities) or tuple(equalities.names)
-    deepest = deepest_point(rows, equalities)
-    if deepest is None:
+    found = deepest(*rows.unit[:2], *equalities.unit[:2])
+    if found is None:
         return _least_violation(rows, equalities)
-    if deepest.depth > THIN * deepest.scale:
+    if found.depth > THIN * found.scale:
         return None
     if rows.integers is not None and equalities.integers is not None:
-        used, used_eq = (np.flatnonzero(np.abs(v) > NOT_ZERO) for v in (deepest.multipliers, deepest.eq_multipliers))
-        if _is_refuted(rows.take(used), equalities.take(used_eq)):
-            few, few_eq = _thin(rows.take(used), equalities.take(used_eq))
+        used = _used(rows, equalities, found.multipliers, found.eq_multipliers)
+        if _is_refuted(*used):
+            few, few_eq = _thin(*used)
             return (*few.names, *few_eq.names)
-    return _least_violation(rows, equalities) if deepest.depth < -NOT_ZERO * deepest.scale else None
+    return _least_violation(rows, equalities) if found.depth < -NOT_ZERO * found.scale else None
+
+
+def _used(rows: Rows, equalities: Rows, y: Array, z: Array) -> tuple[Rows, Rows]:
+    """The rows with multipliers that are no rounding."""
+    return rows.take(np.flatnonzero(np.abs(y) > NOT_ZERO)), equalities.take(np.flatnonzero(np.abs(z) > NOT_ZERO))
 
 
 def _are_inconsistent(equalities: Rows) -> bool:
@@ -348,18 +334,13 @@ def _least_violation(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     result = solve(cost, elastic, b, elastic_eq, e, bounds)
     if result.status != 0 or result.fun <= NOT_ZERO * (1.0 + np.abs(result.x[:d]).max(initial=0.0)):
         return None
-    pick = np.flatnonzero(np.abs(result.ineqlin.marginals) > NOT_ZERO) if m else np.zeros(0, int)
-    pick_eq = np.flatnonzero(np.abs(result.eqlin.marginals) > NOT_ZERO) if k else np.zeros(0, int)
-    few, few_eq = _thin(rows.take(pick), equalities.take(pick_eq))
+    few, few_eq = _thin(*_used(rows, equalities, result.ineqlin.marginals, result.eqlin.marginals))
     exact = rows.integers is not None and equalities.integers is not None
-    unsure = result.fun < BARELY * (1.0 + np.abs(b).max(initial=0.0)) or min(_smallest(A), _smallest(E)) < SEEN
+    entries = np.abs(np.concatenate([A.data, E.data]))
+    unsure = result.fun < BARELY * (1.0 + np.abs(b).max(initial=0.0)) or entries[entries > 0].min(initial=1.0) < SEEN
     if exact and unsure and not _is_refuted(few, few_eq):
         return None
     return (*few.names, *few_eq.names)
-
-
-def _smallest(matrix: sp.csr_array) -> float:
-    return float(np.abs(matrix.data[matrix.data != 0]).min(initial=1.0))
 
 
 def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:
@@ -367,10 +348,10 @@ def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:
     if len(rows) + len(equalities) <= FEW:
         for i in reversed(range(len(rows))):
             fewer = rows.take(np.delete(np.arange(len(rows)), i))
-            if feasible_point(fewer, equalities) is None:
+            if not is_feasible(fewer, equalities):
                 rows = fewer
         for i in reversed(range(len(equalities))):
             fewer = equalities.take(np.delete(np.arange(len(equalities)), i))
-            if feasible_point(rows, fewer) is None:
+            if not is_feasible(rows, fewer):
                 equalities = fewer
     return rows, equalities

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import Given, as_numpy, is_torch, read_given
+from rayhull.sets.reading import Given, GivenSides, as_numpy, event_last, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -22,10 +22,17 @@ CHUNK = 4_000_000  # values of rows at samples looked at together
 SHOWN = 20  # rules in a printed table
 
 
-def violation(P: Statement, x: Any, **sides: Any) -> Any:
-    """The largest amount by which a row or bound is exceeded, 0 inside. Shape: (\\*, event shape) → (\\*)."""
-    flat, batch = flatten(P, x)
-    given, points, batch = read_given(P, _float64(flat), batch, **sides)
+def violation(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
+    """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
+
+    ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper`` beside x replace what the set states, or are added to it,
+    for all samples or for each its own. Columns of a DataFrame are taken by the names of the set's coordinates.
+    ``axis`` is the one that the event stands on, where it is not the last: 1 for the channels of images.
+
+    Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
+    torch as x is, in float64. Differentiable for tensors.
+    """
+    _, given, points, batch = _read(P, x, axis, sides, _float64)
     xp = _namespace(points)
     worst = [xp.zeros_like(points[:, :1])]
     for excess, exponents, _, equal in _excesses(P, points, given):
@@ -37,13 +44,21 @@ def violation(P: Statement, x: Any, **sides: Any) -> Any:
     return xp.amax(xp.concatenate(worst, axis=1), axis=1).reshape(batch)
 
 
-def contains(P: Statement, x: Any, atol: float | None, **sides: Any) -> Any:
-    """Whether every row and bound holds up to atol (default: 16 ulp of the row's scale). NaN is outside."""
-    flat, batch = flatten(P, x)
-    flat = flat.detach() if is_torch(flat) else flat
-    eps = _eps(flat)
-    given, points, batch = read_given(P, _float64(flat), batch, **sides)
-    xp = _namespace(points)
+def contains(P: Statement, x: Any, atol: float | None = None, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
+    """Whether each x is inside: every row and bound holds up to ``atol``; sides and ``axis`` as in ``violation``.
+
+    By default the tolerance is that of x's dtype: 16 ulp of ``‖a‖₁ max|x| + |b|`` for each row a·x <= b.
+
+    Shape: x (\\*, event shape) → booleans (\\*), NumPy or torch as x is.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> P = rh.Polyhedron([[1, 1]], [1], lower=0)
+        >>> P.contains(np.array([0.9, 0.9]), b=np.array([[1.0], [2.0]]))    # one right-hand side for each sample
+        array([False,  True])
+    """
+    flat, given, points, batch = _read(P, x.detach() if is_torch(x) else x, axis, sides, _float64)
+    eps, xp = _eps(flat), _namespace(points)
     inside = xp.isfinite(points).all(axis=1)
     size = xp.amax(abs(points), axis=1)[:, None]
     for excess, exponents, (norms, rhs), equal in _excesses(P, points, given):
@@ -53,18 +68,15 @@ def contains(P: Statement, x: Any, atol: float | None, **sides: Any) -> Any:
     return inside.reshape(batch)
 
 
-def contains_exactly(P: Statement, x: Any, **sides: Any) -> Any:
-    """Whether each x is inside in rational arithmetic on the floats given: the judge of ``strict=True``.
+def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
+    """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
 
-    A set stated with inexact floats is taken as the dyadic rationals that they are. Floats decide what they can decide
-    for certain: bounds, rounded to the last float inside, and rows that are further from their right-hand sides than
-    the rounding error of computing them. The rest, points within a few ulp of the boundary, is computed in integers.
+    Sides and ``axis`` as in ``violation``; all inexact floats are taken as the dyadic rationals that they are.
     """
-    flat, batch = flatten(P, x)
-    _refuse_long_numbers(flat)
-    points = as_numpy(flat).astype(np.float64)
-    given, points, batch = read_given(P, points, batch, **sides)
-    inside = np.isfinite(points).all(axis=1)
+    # Floats decide what they can decide for certain: bounds, rounded to the last float inside, and rows that are
+    # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
+    flat, given, points, batch = _read(P, x, axis, sides, _exact_floats)
+    inside, points = np.isfinite(points).all(axis=1), np.where(np.isfinite(points), points, 0.0)
     for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
         if bound is not None or stated is not None:
             most = limit(stated.ravel()) if bound is None and stated is not None else bound
@@ -83,6 +95,13 @@ def contains_exactly(P: Statement, x: Any, **sides: Any) -> Any:
     if is_torch(flat):
         return _namespace(flat).as_tensor(inside, device=flat.device).reshape(batch)
     return inside.reshape(batch)
+
+
+def _read(P: Statement, x: Any, axis: int, sides: GivenSides, floats: Callable[[Any], Any]) -> Any:
+    """x as (samples, d); what was given beside it, the points as floats, and their batch shape: see ``read_given``."""
+    x, own = event_last(P, x, axis, **sides)
+    flat, batch = flatten(P, x)
+    return flat, *read_given(P, floats(flat), batch, **own)
 
 
 def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
@@ -175,12 +194,10 @@ def slack(P: Statement, x: Any) -> Slack:
 
 def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     """b - a·x for each point and row, and the tolerance that ``contains`` grants it: (n, d) → (n, m) twice."""
-    x, eps = _float64(points), _eps(points)
-    matrix, rhs = rows.scaled
-    scale = _like(x, np.ldexp(1.0, rows.scale_exponents))
-    norms, c = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel()), _like(x, rhs)
-    size = _namespace(x).amax(abs(x), axis=1)[:, None]
-    return (c - _product(rows, x)) * scale, ULPS * eps * (size * norms + abs(c)) * scale
+    x = _float64(points)
+    excess, exponents, (norms, c) = _excess(rows, x)
+    scale, size = _like(x, np.ldexp(1.0, exponents)), _namespace(x).amax(abs(x), axis=1)[:, None]
+    return (0.0 - excess) * scale, ULPS * _eps(points) * (size * norms + abs(c)) * scale
 
 
 def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
@@ -191,7 +208,16 @@ def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
 
 
 def explain(P: Any, x: Any) -> str:
-    """See :meth:`rayhull.Polyhedron.explain`."""
+    """One point in words: which rules are broken and by how much, which bind.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
+        >>> print(P.explain([40, 60]))
+        The point is inside: all 4 rules hold.
+          binds   gas <= 60
+          2 rules have slack, the least 60: gas >= 0
+    """
     found: Slack = P.slack(x)
     if len(flatten(P, x)[0]) != 1:
         raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
@@ -231,10 +257,7 @@ def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, 
             c = _like(x, rows.rhs) if b is None else b
             yield (A @ x[:, :, None])[:, :, 0] - c, none, (abs(A).sum(-1), c), equal
         elif len(rows):
-            matrix, rhs = rows.scaled
-            norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
-            c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -rows.scale_exponents))
-            yield _product(rows, x) - c, rows.scale_exponents, (norms, c), equal
+            yield *_excess(rows, x, b), equal
     for bound, stated, sign in ((given.upper, P.upper, 1), (given.lower, P.lower, -1)):
         if bound is not None or stated is not None:
             c = sign * (_like(x, stated.ravel()) if bound is None and stated is not None else bound)
@@ -242,6 +265,14 @@ def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, 
     if hasattr(P, "cones"):
         over, sizes = P.excess(x, given)  # type: ignore[attr-defined]
         yield over, none, sizes, False
+
+
+def _excess(rows: Rows, x: Any, b: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
+    """The same for stated rows, with right-hand sides of the call or their own."""
+    matrix, rhs = rows.scaled
+    norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
+    c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -rows.scale_exponents))
+    return _product(rows, x) - c, rows.scale_exponents, (norms, c)
 
 
 def _namespace(x: Any) -> Any:
@@ -286,19 +317,12 @@ def _product(rows: Rows, x: Any) -> Any:
 
 def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
     """Whether every row holds at each point (n, d), exactly."""
-    points = np.where(np.isfinite(points), points, 0.0)
     matrix, c = rows.scaled
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points.T).T - c
-        error = _rounding(rows) * ((abs(matrix) @ np.abs(points).T).T + np.abs(c)) + 1e-300
-    unsure = ~(np.abs(value) > error)
-    broken = (value != 0) if equal else (value > 0)
-    ok = ~(broken & ~unsure).any(axis=1)
-    for i in np.flatnonzero(unsure[ok].any(axis=0)):
-        at = np.flatnonzero(unsure[:, i] & ok)
-        exact = _exact_excess(rows, int(i), points[at])
-        ok[at] = np.asarray(exact == 0 if equal else exact <= 0, bool)
-    return ok
+        size = (abs(matrix) @ np.abs(points).T).T + np.abs(c)
+    most = int(rows.sizes.max(initial=0))
+    return _decided(value, size, most, equal, lambda i, at: _exact_excess(rows, i, points[at]))
 
 
 def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array, *, equal: bool) -> Array:
@@ -306,30 +330,38 @@ def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array
 
     An inequality with an infinite right-hand side says nothing; with any other that is not finite nothing is inside.
     """
-    points = np.where(np.isfinite(points), points, 0.0)
     matrix = rows.matrix.toarray()[None] if A is None else A
     c = rows.rhs[None] if b is None else b
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points[:, :, None])[:, :, 0] - c
         size = (np.abs(matrix) @ np.abs(points)[:, :, None])[:, :, 0] + np.abs(c)
     silent = np.zeros_like(c, bool) if equal else c == np.inf
-    unsure = ~(np.abs(value) > 2.0**-52 * (rows.dim + 4) * size + 1e-300) & ~silent
-    broken = ((value != 0) if equal else (value > 0)) & ~unsure & ~silent
-    ok = ~broken.any(axis=1) & (np.isfinite(c) | silent).all(axis=1)
-    for s, i in zip(*np.nonzero(unsure & ok[:, None]), strict=True):
-        numbers = rows.numbers(i) if A is None else A[s if len(A) > 1 else 0, i].tolist()
-        right = rows.offsets[i] if b is None else b[s if len(b) > 1 else 0, i]
-        excess = sum(
-            (Fraction(a) * Fraction(v) for a, v in zip(numbers, points[s].tolist(), strict=True) if a), Fraction(0)
-        )
-        excess -= Fraction(right.item() if isinstance(right, np.generic) else right)
-        ok[s] &= excess == 0 if equal else excess <= 0
+    value = np.where(np.isfinite(c), value, np.where(silent, -1.0, 1.0))
+    size = np.where(np.isfinite(c), size, 0.0)
+
+    def excess(s: int, i: int) -> Fraction:
+        stated = slice(rows.indptr[i], rows.indptr[i + 1])
+        columns, numbers = (rows.indices[stated], rows.data[stated]) if A is None else (slice(None), A[s % len(A), i])
+        right = rows.offsets[[i]] if b is None else b[s % len(b), [i]]
+        terms = zip(numbers.tolist(), points[s, columns].tolist(), strict=True)
+        return sum((Fraction(a) * Fraction(v) for a, v in terms), -Fraction(right.tolist()[0]))
+
+    return _decided(value, size, rows.dim, equal, lambda i, at: np.array([excess(s, i) for s in at], object))
+
+
+def _decided(value: Array, size: Array, most: int, equal: bool, exact: Callable[[int, Array], Array]) -> Array:
+    """Whether all rows hold, (n, m) → (n,): by floats a·x - c beyond their rounding error, else exactly.
+
+    ``size`` bounds the sum of the at most ``most`` terms, whose coefficients are rounded, too.
+    """
+    unsure = ~(np.abs(value) > 2.0**-52 * (most + 4) * size + 1e-300)
+    broken = ((value != 0) if equal else (value > 0)) & ~unsure
+    ok: Array = np.asarray(~broken.any(axis=1))
+    for i in np.flatnonzero(unsure[ok].any(axis=0)):
+        at = np.flatnonzero(unsure[:, i] & ok)
+        excess = exact(int(i), at)
+        ok[at] = np.asarray(excess == 0 if equal else excess <= 0, bool)
     return ok
-
-
-def _rounding(rows: Rows) -> float:
-    """A bound on the relative error of a row's value: products, sums, and coefficients rounded to floats."""
-    return 2.0**-52 * (int(rows.sizes.max(initial=0)) + 4)
 
 
 def _exact_excess(rows: Rows, i: int, points: Array) -> Array:
@@ -340,10 +372,12 @@ def _exact_excess(rows: Rows, i: int, points: Array) -> Array:
     return np.asarray(scaled.dot(data[entries].astype(object)) - (int(rhs[i]) << shift))
 
 
-def _refuse_long_numbers(x: Any) -> None:
+def _exact_floats(x: Any) -> Array:
+    """Points as float64, refused where that would round them."""
     if is_torch(x):
         long = not x.is_floating_point() and bool((abs(x) >= 2**53).any())
     else:
         long = x.dtype.itemsize > 8 or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) >= 2**53).any()))
     if long:
         raise ValueError("points beyond float64 (long doubles, integers of 2^53 or more) cannot be judged exactly.")
+    return as_numpy(x).astype(np.float64)

@@ -31,7 +31,7 @@ TOKENS = re.compile(
     r"(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<number>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
     r"|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+*/()\[\],:])|(?P<end>[;\n])"
 )
-SIGNS = {"=": "==", "≤": "<=", "≥": ">="}
+SIGNS = {"<=": operator.le, "≤": operator.le, ">=": operator.ge, "≥": operator.ge, "==": operator.eq, "=": operator.eq}
 
 
 @dataclass(frozen=True)
@@ -79,22 +79,20 @@ class _Parser:
     def __init__(self, text: str, shapes: Mapping[str, Shape]) -> None:
         self.text, self.at, self.depth = text, 0, 0
         self.tokens = self._tokenize()
-        self.variables: dict[str, Expression] = {}
-        largest = self._largest_indices()
-        for name in (*shapes, *self._mentioned()):
-            if name not in self.variables:
-                shape = shapes.get(name, largest.get(name))
-                self.variables[name] = variables(name, shape=shape)
+        self.variables: dict[str, Expression] = {name: variables(name, shape=shape) for name, shape in shapes.items()}
+        self.largest = self._largest_indices()
 
     def polyhedron(self) -> Polyhedron:
         found: list[Rule] = []
-        while self._peek().kind != "stop":
-            if self._peek().kind == "end":
+        while (token := self._peek()).kind != "stop":
+            if token.kind == "end":
                 self._next()
                 continue
             found += self._rule()
-            if self._peek().kind not in ("end", "stop"):
-                self._refuse(self._peek(), self._expected_operator(self._peek()))
+            if (token := self._peek()).kind not in ("end", "stop"):
+                before = self.tokens[self.at - 1]
+                hint = f": write {before.text}*{token.text}" if (before.kind, token.kind) == ("number", "name") else ""
+                self._refuse(token, f"expected an operator, got {token.text!r}{hint}.")
         if not found:
             raise ValueError("the text holds no rule, such as coal + gas <= 100.")
         return rules(found, variables=tuple(self.variables.values()))
@@ -112,14 +110,11 @@ class _Parser:
             signs.append(self._next())
             sides.append(self._sum())
         if not signs:
-            self._refuse(self._peek(), f"expected <=, >= or == after {self._between(start)!r}, got {self._found()}.")
+            before = self.text[start.place : self._peek().place].strip()
+            self._refuse(self._peek(), f"expected <=, >= or == after {before!r}, got {self._found()}.")
         compared = zip(sides, signs, sides[1:], strict=False)
-        return [self._compared(left, sign, right, name) for left, sign, right in compared]
-
-    def _compared(self, left: Expression, sign: Token, right: Expression, name: str | None) -> Rule:
-        compare = {"<=": Expression.__le__, ">=": Expression.__ge__, "==": Expression.__eq__}
-        rule = self._safely(sign, lambda: compare[SIGNS.get(sign.text, sign.text)](left, right))
-        return rule if name is None else rule.named(name)
+        found = [self._safely(sign, partial(SIGNS[sign.text], left, right)) for left, sign, right in compared]
+        return found if name is None else [rule.named(name) for rule in found]
 
     def _sum(self) -> Expression:
         return self._chain(self._term, {"+": operator.add, "-": operator.sub})
@@ -151,7 +146,7 @@ class _Parser:
         if token.text == "(":
             return self._closed(self._sum(), token)
         if token.kind == "name":
-            return self._call(token) if self._is_call(token) else self._variable(token)
+            return self._call(token) if self._peek().text == "(" else self._variable(token)
         return self._refuse(token, f"expected a number, a variable or '(', got {self._found(token)}.")
 
     def _number(self, token: Token) -> Expression:
@@ -160,17 +155,16 @@ class _Parser:
             self._refuse(token, f"this number has more than {LONGEST} digits.")
         return expression(whole(Fraction(token.text)))
 
-    def _is_call(self, token: Token) -> bool:
-        return token.text in FUNCTIONS and self._peek().text == "("
-
     def _call(self, token: Token) -> Expression:
+        if token.text not in FUNCTIONS:
+            self._refuse(token, f"{token.text} is no function: there are {', '.join(FUNCTIONS)}.")
         opening = self._next()
         inside = self._closed(self._sum(), opening)
         return self._safely(token, lambda: getattr(inside, token.text)())
 
     def _variable(self, token: Token) -> Expression:
-        if self._peek().text == "(":
-            self._refuse(token, f"{token.text} is no function: there are {', '.join(FUNCTIONS)}.")
+        if token.text not in self.variables:
+            self.variables[token.text] = variables(token.text, shape=self.largest.get(token.text))
         value = self.variables[token.text]
         if self._peek().text != "[":
             return value
@@ -234,16 +228,6 @@ class _Parser:
         self.at += 1
         return token
 
-    def _mentioned(self) -> list[str]:
-        """Names that stand for variables, in the order of the text."""
-        pairs = zip(self.tokens, self.tokens[1:], strict=False)
-        starts = {0} | {i + 1 for i, t in enumerate(self.tokens) if t.kind == "end"}
-        return [
-            token.text
-            for i, (token, after) in enumerate(pairs)
-            if token.kind == "name" and after.text != "(" and not (after.text == ":" and i in starts)
-        ]
-
     def _largest_indices(self) -> dict[str, tuple[int, ...]]:
         """The least shape that holds every index a name is used with."""
         used = re.findall(r"([^\W\d]\w*)\s*\[([\d\s,]+)\]", re.sub(r"#[^\n]*", "", self.text))
@@ -267,14 +251,6 @@ class _Parser:
     def _found(self, token: Token | None = None) -> str:
         token = self._peek() if token is None else token
         return "the end of the rule" if token.kind in ("stop", "end") else repr(token.text)
-
-    def _between(self, start: Token) -> str:
-        return self.text[start.place : self._peek().place].strip()
-
-    def _expected_operator(self, token: Token) -> str:
-        before = self.tokens[self.at - 1]
-        hint = f": write {before.text}*{token.text}" if before.kind == "number" and token.kind == "name" else ""
-        return f"expected an operator, got {token.text!r}{hint}."
 
     def _refuse(self, token: Token, message: str) -> NoReturn:
         """Raise with the line and a caret under the place."""

@@ -28,31 +28,43 @@ TURNS = 721  # directions in which the boundary of a set with cones is drawn
 
 def plot_polyhedron(
     P: Polyhedron,
-    coordinates: Sequence[Any] | None,
+    coordinates: Sequence[Any] | None = None,
     *,
-    at: Any,
-    ax: Any,
-    points: Any,
-    vertices: bool,
-    window: Any,
-    color: str,
+    at: Any = None,
+    ax: Any = None,
+    points: Any = None,
+    vertices: bool = True,
+    window: tuple[Any, Any] | None = None,
+    color: str = BLUE,
 ) -> Any:
-    """See :meth:`rayhull.Polyhedron.plot`."""
+    """Draw the set in two or three coordinates with matplotlib (the extra ``plot``); returns the axes.
+
+    Unbounded sets are clipped to a window; edges that go on beyond it end in arrows.
+
+    Args:
+        coordinates: two or three names or flat numbers; a set in R^2 or R^3 needs none.
+        at: a point (event shape): the section through it is drawn. By default the projection of the whole set.
+        ax: axes to draw on; for three coordinates made with ``projection="3d"``.
+        points: points (n, event shape) to draw too: dots inside, crosses outside.
+        vertices: whether to mark the vertices.
+        window: lower and upper corner, or two numbers, to which an unbounded set is clipped.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.parse("coal + gas + wind == 100; coal <= 2*gas; coal >= 0; gas >= 0; 0 <= wind <= 40")
+        >>> ax = P.plot(("coal", "wind"), points=P.sample(50, seed=0))  # doctest: +SKIP
+    """
     pick = picked(P, coordinates)
-    shown = None if points is None else as_numpy(by_name(P, points)).astype(float).reshape(-1, *P.shape)
-    flat = np.zeros((0, P.dim)) if shown is None else shown.reshape(len(shown), P.dim)
-    around, frame = flat[:, pick], _window(window, len(pick))
-    if at is not None or P.dim == len(pick):
-        middle = np.zeros(P.dim) if at is None else as_numpy(by_name(P, at)).astype(float).reshape(P.dim)
+    around, k = _flat(P, points)[:, pick], len(pick)
+    frame = None if window is None else np.stack([np.broadcast_to(np.asarray(side, float), k) for side in window])
+    if at is not None or P.dim == k:
+        middle = np.zeros(P.dim) if at is None else _flat(P, at)[0]
         found = outline(section(P, pick, middle).generators(), frame, around)
     else:
         found = projection(P, pick, frame, around)
-    ax = axes(ax, len(pick))
+    ax = axes(ax, k)
     draw(ax, found, vertices=vertices, color=color)
-    if shown is not None:
-        draw_points(ax, around, as_numpy(P.contains(points)).ravel())
-    _label(ax, [P.coordinates[i] for i in pick])
-    return ax
+    return _labelled(ax, P, pick, points)
 
 
 def plot_section(S: Any, coordinates: Sequence[Any] | None, at: Any, ax: Any, points: Any, color: str) -> Any:
@@ -62,18 +74,19 @@ def plot_section(S: Any, coordinates: Sequence[Any] | None, at: Any, ax: Any, po
     pick = picked(S, coordinates)
     if len(pick) != 2:
         raise ValueError("a set with cones is drawn in two coordinates: name them, as in plot((0, 1)).")
-    middle = S.centre.point if at is None else as_numpy(by_name(S, at)).astype(float).reshape(S.dim)
+    middle = S.centre.point if at is None else _flat(S, at)[0]
     turns = np.linspace(0, 2 * np.pi, TURNS)
     way = np.zeros((TURNS, S.dim))
     way[:, pick] = np.stack([np.cos(turns), np.sin(turns)], 1)
     ends = (middle + way * reach(S, middle, way)[:, None])[:, pick]
     ax = axes(ax, 2)
     ax.fill(*ends.T, facecolor=color, alpha=0.15, edgecolor=color, linewidth=1.5)
-    if points is not None:
-        shown = as_numpy(by_name(S, points)).astype(float).reshape(-1, S.dim)
-        draw_points(ax, shown[:, pick], as_numpy(S.contains(points)).ravel())
-    _label(ax, [S.coordinates[i] for i in pick])
-    return ax
+    return _labelled(ax, S, pick, points)
+
+
+def _flat(P: Statement, points: Any) -> Array:
+    """Points (n, d), none for None."""
+    return np.zeros((0, P.dim)) if points is None else as_numpy(by_name(P, points)).astype(float).reshape(-1, P.dim)
 
 
 def picked(P: Polyhedron, coordinates: Sequence[Any] | None) -> Array:
@@ -97,13 +110,6 @@ def _place(P: Polyhedron, coordinate: Any) -> int:
     if not 0 <= index < P.dim:
         raise ValueError(f"coordinate {coordinate!r} is out of range for a set of {P.dim} coordinates.")
     return int(index)
-
-
-def _window(window: Any, k: int) -> Array | None:
-    """Lower and upper corner (2, k), from two numbers or two points."""
-    if window is None:
-        return None
-    return np.stack([np.broadcast_to(np.asarray(side, float), k) for side in window])
 
 
 def axes(ax: Any, k: int) -> Any:
@@ -147,7 +153,7 @@ def _edge(ax: Any, found: Outline, a: int, b: int, color: str, three: bool) -> N
     ends = found.corners[[a, b]]
     ax.plot(*ends.T, color=color, linewidth=1.5, solid_capstyle="round")
     for i, (start, stop) in ((a, ends[::-1]), (b, ends)):
-        if not found.is_cut(i):
+        if not found.cut[i].any():
             continue
         if three:
             step = (stop - start) * 0.25
@@ -166,14 +172,18 @@ def draw_points(ax: Any, points: Array, inside: Array) -> None:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2, frameon=False)
 
 
-def _label(ax: Any, names: list[str]) -> None:
-    for side, name in zip("xyz", names, strict=False):
-        getattr(ax, f"set_{side}label")(name)
-    if len(names) == 2:
+def _labelled(ax: Any, P: Any, pick: Array, points: Any) -> Any:
+    """The axes with the points and the names of the coordinates."""
+    if points is not None:
+        draw_points(ax, _flat(P, points)[:, pick], as_numpy(P.contains(points)).ravel())
+    for side, i in zip("xyz", pick, strict=False):
+        getattr(ax, f"set_{side}label")(P.coordinates[i])
+    if len(pick) == 2:
         low, high = np.array([ax.get_xlim(), ax.get_ylim()]).T
         sizes = high - low
         ax.set_aspect("equal" if sizes.max() < 5 * sizes.min() else "auto")
         ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def as_html(words: str, S: Statement, plot: Callable[..., Any]) -> str:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rayhull.errors import optional
 from rayhull.exact.numbers import Array, alike
-from rayhull.sets import membership
-from rayhull.sets.interior import at_hand
-from rayhull.sets.linear_programs import is_bounded, is_subset, refuse_if_empty
-from rayhull.sets.reading import GivenSides, Shape, as_shape, common_dim, event_last, read_bound, read_names, read_rows
+from rayhull.sets import description, interior, linear_programs, membership, plotting
+from rayhull.sets.base_rule import base_rule as affine_rule
+from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
-    from rayhull.sets.base_rule import BaseRule
-    from rayhull.sets.interior import Centre
     from rayhull.sets.products import BlockGroup
 
 MAX_GENERATORS = 1_000_000  # of a conversion, unless it is given another budget
@@ -74,7 +72,7 @@ class Polyhedron(Statement):
         low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
         super().__init__(event, inequalities, equalities, low, high, read_names(coordinates, dim))
         if not self.contains_zero:
-            refuse_if_empty(self, at_hand)
+            linear_programs.refuse_if_empty(self, interior.at_hand)
 
     @classmethod
     def from_rows(
@@ -96,48 +94,15 @@ class Polyhedron(Statement):
         made = cls.__new__(cls)
         Statement.__init__(made, shape, inequalities, equalities, lower, upper, coordinate_names)
         if check and not made.contains_zero:
-            refuse_if_empty(made, at_hand)
+            linear_programs.refuse_if_empty(made, interior.at_hand)
         return made
 
-    # -- at a point ------------------------------------------------------------------------------------------
+    # -- at a point: each is a function of its room, with the set as its first argument ------------------------------
 
-    def violation(self, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
-        """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
-
-        ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper`` beside x replace what the set states, or are added to it,
-        for all samples or for each its own. Columns of a DataFrame are taken by the names of the set's coordinates.
-        ``axis`` is the one that the event stands on, where it is not the last: 1 for the channels of images.
-
-        Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
-        torch as x is, in float64. Differentiable for tensors.
-        """
-        x, given = event_last(self, x, axis, **sides)
-        return membership.violation(self, x, **given)
-
-    def contains(self, x: Any, atol: float | None = None, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
-        """Whether each x is inside: every row and bound holds up to ``atol``; sides of the sample as in ``violation``.
-
-        By default the tolerance is that of x's dtype: 16 ulp of ``‖a‖₁ max|x| + |b|`` for each row a·x <= b. ``axis``
-        as in ``violation``, too.
-
-        Shape: x (\\*, event shape) → booleans (\\*), NumPy or torch as x is.
-
-        Examples:
-            >>> import numpy as np, rayhull as rh
-            >>> P = rh.Polyhedron([[1, 1]], [1], lower=0)
-            >>> P.contains(np.array([0.9, 0.9]), b=np.array([[1.0], [2.0]]))    # one right-hand side for each sample
-            array([False,  True])
-        """
-        x, given = event_last(self, x, axis, **sides)
-        return membership.contains(self, x, atol, **given)
-
-    def contains_exactly(self, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
-        """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
-
-        Sides of the sample as in ``violation``, taken as the dyadic rationals that they are.
-        """
-        x, given = event_last(self, x, axis, **sides)
-        return membership.contains_exactly(self, x, **given)
+    violation = membership.violation
+    contains = membership.contains
+    contains_exactly = membership.contains_exactly
+    explain = membership.explain
 
     def __contains__(self, x: Any) -> bool:
         """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
@@ -161,35 +126,16 @@ class Polyhedron(Statement):
         """
         return membership.slack(self, x)
 
-    def explain(self, x: Any) -> str:
-        """One point in words: which rules are broken and by how much, which bind.
-
-        Examples:
-            >>> import rayhull as rh
-            >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
-            >>> print(P.explain([40, 60]))
-            The point is inside: all 4 rules hold.
-              binds   gas <= 60
-              2 rules have slack, the least 60: gas >= 0
-        """
-        return membership.explain(self, x)
-
     # -- as a whole ------------------------------------------------------------------------------------------
 
-    @cached_property
-    def is_bounded(self) -> bool:
-        """Whether the set contains no ray and no line."""
-        return is_bounded(self)
+    is_bounded = cached_property(linear_programs.is_bounded)
+    is_subset = linear_programs.is_subset
+    describe = description.describe
+    __repr__ = description.summary
+    plot = plotting.plot_polyhedron
 
-    def is_subset(self, other: Polyhedron) -> bool:
-        """Whether every point of this set lies in the other, by a linear program for each of its rows.
-
-        Examples:
-            >>> import rayhull as rh
-            >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
-            (True, False)
-        """
-        return is_subset(self, other)
+    def _repr_html_(self) -> str:
+        return plotting.as_html(repr(self), self, self.plot)
 
     def same_set(self, other: Polyhedron) -> bool:
         """Whether both are the same set, however stated.
@@ -200,7 +146,7 @@ class Polyhedron(Statement):
             >>> P == Q, P.same_set(Q)
             (False, True)
         """
-        return is_subset(self, other) and is_subset(other, self)
+        return self.is_subset(other) and other.is_subset(self)
 
     # -- points of it, its blocks, other forms ---------------------------------------------------------------
 
@@ -208,24 +154,12 @@ class Polyhedron(Statement):
         """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
         return self.centre.point.reshape(self.shape)
 
-    @cached_property
-    def centre(self) -> Centre:
-        """The interior point with the rows that hold with equality everywhere."""
-        from rayhull.sets.interior import centre
-
-        return centre(self)
-
-    def base_rule(self, varies: Mapping[str, tuple[Any, Any]], scale: float = 1.0) -> BaseRule:
-        """A base point x0(θ) = K θ + k that is inside for every value of the sides that vary: :class:`BaseRule`."""
-        from rayhull.sets.base_rule import base_rule
-
-        return base_rule(self, varies, scale)
+    centre = cached_property(interior.centre)
+    base_rule = affine_rule
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""
-        from rayhull.sets.interior import hit_and_run
-
-        return hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
+        return interior.hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
 
     def volume(self, *, relative: bool = False) -> float:
         """The volume of a bounded set, by a triangulation of its own generators: small sets only.
@@ -267,56 +201,6 @@ class Polyhedron(Statement):
 
         return block_groups(self, mirrored=True)
 
-    def describe(self) -> str:
-        """What a person wants to know before using the set: dimension, rows, hidden equalities, blocks."""
-        from rayhull.sets.description import describe
-
-        return describe(self)
-
-    def __repr__(self) -> str:
-        from rayhull.sets.description import summary
-
-        return summary(self)
-
-    def _repr_html_(self) -> str:
-        from rayhull.sets.plotting import as_html
-
-        return as_html(repr(self), self, self.plot)
-
-    def plot(
-        self,
-        coordinates: Sequence[Any] | None = None,
-        *,
-        at: Any = None,
-        ax: Any = None,
-        points: Any = None,
-        vertices: bool = True,
-        window: tuple[Any, Any] | None = None,
-        color: str = "#0072B2",
-    ) -> Any:
-        """Draw the set in two or three coordinates with matplotlib (the extra ``plot``); returns the axes.
-
-        Unbounded sets are clipped to a window; edges that go on beyond it end in arrows.
-
-        Args:
-            coordinates: two or three names or flat numbers; a set in R^2 or R^3 needs none.
-            at: a point (event shape): the section through it is drawn. By default the projection of the whole set.
-            ax: axes to draw on; for three coordinates made with ``projection="3d"``.
-            points: points (n, event shape) to draw too: dots inside, crosses outside.
-            vertices: whether to mark the vertices.
-            window: lower and upper corner, or two numbers, to which an unbounded set is clipped.
-
-        Examples:
-            >>> import rayhull as rh
-            >>> P = rh.parse("coal + gas + wind == 100; coal <= 2*gas; coal >= 0; gas >= 0; 0 <= wind <= 40")
-            >>> ax = P.plot(("coal", "wind"), points=P.sample(50, seed=0))  # doctest: +SKIP
-        """
-        from rayhull.sets.plotting import plot_polyhedron
-
-        return plot_polyhedron(
-            self, coordinates, at=at, ax=ax, points=points, vertices=vertices, window=window, color=color
-        )
-
     # -- sets from sets, and other libraries -----------------------------------------------------------------
 
     def __and__(self, other: Any) -> Polyhedron:
@@ -356,9 +240,11 @@ class Polyhedron(Statement):
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
-        from rayhull.sets.rules import to_cvxpy
-
-        return to_cvxpy(self, x)
+        cp = optional("cvxpy", "cvxpy", "cvxpy", "Constraints of cvxpy")
+        x = cp.Variable(self.shape, name="x") if x is None else x
+        flat, rows, equal = cp.vec(x, order="C"), self.rows, self.equality_rows
+        found = [rows.matrix @ flat <= rows.rhs] if len(rows) else []
+        return x, found + ([equal.matrix @ flat == equal.rhs] if len(equal) else [])
 
 
 def need_set(P: object, *, cones: bool = False) -> None:

@@ -7,8 +7,10 @@ set, or its mirror image, are worked on once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array, add, alike, as_fraction, grouped_sums, joined, multiply, reciprocals, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import Shape, as_array, as_shape
-from rayhull.sets.rows import Rows
+from rayhull.sets.rows import Names, Rows, indexed
 from rayhull.sets.statement import CoordinateNames
 
 if TYPE_CHECKING:
@@ -66,14 +68,12 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
 
 def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
     """The names of all coordinates, where each set has names and none occurs twice."""
-    named = [s.coordinate_names for s in sets]
-    listed = tuple(name for names in named if names is not None for name in names.names)
-    if None in named or len(set(listed)) < len(listed):
+    starts = accumulate((s.dim for s in sets), initial=0)
+    named = [(s.coordinate_names, start) for s, start in zip(sets, starts, strict=False) if s.coordinate_names]
+    listed = tuple(name for names, _ in named for name in names.names)
+    if len(named) < len(sets) or len(set(listed)) < len(listed):
         return None
-    bounds: dict[tuple[int, str], str] = {}
-    for s, start in zip(sets, np.cumsum([0] + [s.dim for s in sets]), strict=False):
-        assert s.coordinate_names is not None
-        bounds |= {(i + int(start), side): name for (i, side), name in s.coordinate_names.bounds.items()}
+    bounds = {(i + start, side): name for names, start in named for (i, side), name in names.bounds.items()}
     return CoordinateNames(listed, bounds)
 
 
@@ -95,29 +95,21 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
     copies = len(places)
 
-    def repeated(matrix: Any) -> Any:
-        entries = sp.coo_array(matrix)
-        m = entries.shape[0]
-        row = (entries.row + m * np.arange(copies)[:, None]).ravel()
-        column = places[:, entries.col].ravel()
-        return sp.csr_array((np.tile(entries.data, copies), (row, column)), shape=(m * copies, places.size))
+    def repeated(rows: Rows, letter: str) -> Rows:
+        numbers = np.tile(np.arange(len(rows)), copies)
+        names = Names.by(partial(indexed, letter, shape=numbers.shape), np.arange(len(numbers)))
+        indices = places[:, rows.indices].ravel()
+        return replace(rows.take(numbers), indices=indices, dim=places.size, names=names, dense=False)
 
     def bound(values: Array | None) -> Array | None:
         if values is None:
             return None
         out = np.empty(places.size, values.dtype)
         out[places] = values.ravel()
-        return out
+        return out.reshape(event)
 
-    return Polyhedron(
-        repeated(P.A),
-        np.tile(P.b, copies),
-        repeated(P.A_eq),
-        np.tile(P.b_eq, copies),
-        bound(P.lower),
-        bound(P.upper),
-        shape=event,
-    )
+    rows, equalities = repeated(P.inequalities, "A"), repeated(P.equalities, "A_eq")
+    return Polyhedron.from_rows(rows, equalities, bound(P.lower), bound(P.upper), event, check=False)
 
 
 def in_units(P: Polyhedron, mean: Any, std: Any) -> Polyhedron:
@@ -167,6 +159,9 @@ def axis_length(shape: Shape, axis: int, least: int = 1) -> int:
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
+Parts = list[Array] | Array  # an array for each block; a matrix of one row each where nothing ties the coordinates
+
+
 @dataclass(frozen=True, eq=False)
 class BlockGroup:
     """Blocks that carry the same set: ``polyhedron`` in its own coordinates, and the places where it stands.
@@ -183,13 +178,6 @@ class BlockGroup:
     sign: Array  # (count,) +1 or -1
 
 
-@dataclass(frozen=True)
-class _Block:
-    coordinates: Array
-    inequalities: Array  # positions among P.inequalities
-    equalities: Array
-
-
 def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, ...]:
     """The blocks of P, identical ones together, each group in the order of its first coordinates.
 
@@ -197,50 +185,48 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, 
         mirrored: mirror images together too. A checkerboard has dark and bright tiles: two sets, of which one is the
             other's mirror image, and then one product.
     """
-    if not len(P.inequalities) and not len(P.equalities) and P.dim > 1:
-        return _Grouping(P, []).alone(mirrored=mirrored)
-    blocks = list(_split(P))
-    if len(blocks) == 1:
+    grouping = _Grouping(P, *_split(P))
+    if len(grouping.coordinates) == 1:
         flat = _flat(P)
         return (_whole(P),) if flat is P else flat.block_groups
-    return _Grouping(P, blocks).groups(mirrored=mirrored)
+    return grouping.groups(mirrored=mirrored)
 
 
 def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
     """The blocks of a set that no cone touches, then all other coordinates as one block, with the cones."""
     P, touched = S.polyhedron, np.zeros(S.dim, bool)
     touched[np.concatenate([cone.index for cone in S.cones])] = True
-    blocks = list(_split(P))
-    tied = [block for block in blocks if touched[block.coordinates].any()]
-    free = [block for block in blocks if not touched[block.coordinates].any()]
-    fields = ("coordinates", "inequalities", "equalities")
-    whole = _Block(*(np.sort(np.concatenate([getattr(block, name) for block in tied])) for name in fields))
-    own = _Grouping(P, [*free, whole])._group([(whole, 1)])
-    own = replace(own, polyhedron=S.restricted(own.polyhedron, whole.coordinates))  # type: ignore[arg-type]
-    return (*_Grouping(P, free).groups(mirrored=True), own)
+    parts = _split(P)
+    tied = np.array([touched[own].any() for own in parts[0]])
+    free = [list(compress(part, ~tied)) for part in parts]
+    whole = [np.sort(np.concatenate(list(compress(part, tied)))) for part in parts]
+    own = _Grouping(P, *([part] for part in whole)).group([(0, 1)])
+    own = replace(own, polyhedron=S.restricted(own.polyhedron, whole[0]))  # type: ignore[arg-type]
+    return (*_Grouping(P, *free).groups(mirrored=True), own)
 
 
-def _split(P: Polyhedron) -> Iterator[_Block]:
-    """Connected components of the coordinates, tied by the rows; bounds tie nothing."""
+def _split(P: Polyhedron) -> tuple[Parts, Parts, Parts]:
+    """Coordinates, inequalities and equalities of each block, in the order of its first coordinate.
+
+    Blocks are the connected components of the coordinates, tied by the rows; bounds tie nothing.
+    """
     A, E = P.inequalities, P.equalities
     used = P.layout.inequalities, P.layout.equalities
-    if len(A) and A.sizes.max() == P.dim:  # one row ties all of them
-        yield _Block(np.arange(P.dim), *used)
-        return
+    if not len(A) and not len(E):
+        none = np.zeros((P.dim, 0), np.int64)
+        return np.arange(P.dim)[:, None], none, none
     rows = np.concatenate([A.row_of_entry, len(A) + E.row_of_entry])
     labels = tied_columns(rows, np.concatenate([A.indices, E.indices]), P.dim)
     if not labels.any():
-        yield _Block(np.arange(P.dim), *used)
-        return
+        return [np.arange(P.dim)], [used[0]], [used[1]]
     _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))  # blocks in the order of their first coordinate
+    rank[np.argsort(first)] = np.arange(len(first))
     of_coordinate = rank[labels]
-    parts = [_by_label(of_coordinate, np.arange(P.dim), len(first))]
-    for part, pick in zip((A, E), used, strict=True):
-        parts.append(_by_label(of_coordinate[part.indices[part.indptr[pick]]], pick, len(first)))
-    for coordinates, inequalities, equalities in zip(*parts, strict=True):
-        yield _Block(coordinates, inequalities, equalities)
+    row_labels = (of_coordinate[part.indices[part.indptr[pick]]] for part, pick in zip((A, E), used, strict=True))
+    labelled = zip((of_coordinate, *row_labels), (np.arange(P.dim), *used), strict=True)
+    coordinates, inequalities, equalities = (_by_label(label, items, len(first)) for label, items in labelled)
+    return coordinates, inequalities, equalities
 
 
 def tied_columns(rows: Array, columns: Array, width: int) -> Array:
@@ -272,90 +258,71 @@ def _by_label(labels: Array, items: Array, count: int) -> list[Array]:
 class _Grouping:
     """The blocks of one set, compared by the numbers that were stated."""
 
-    def __init__(self, P: Polyhedron, blocks: list[_Block]) -> None:
-        self.P, self.blocks = P, blocks
-        self.place = np.empty(P.dim, np.int64)  # a coordinate's position in its block
-        for block in self.blocks:
-            self.place[block.coordinates] = np.arange(len(block.coordinates))
+    def __init__(self, P: Polyhedron, coordinates: Parts, inequalities: Parts, equalities: Parts) -> None:
+        self.P, self.coordinates, self.inequalities, self.equalities = P, coordinates, inequalities, equalities
+        self.place = np.zeros(P.dim, np.int64)  # a coordinate's position in its block
+        for own in coordinates if isinstance(coordinates, list) else ():
+            self.place[own] = np.arange(len(own))
         none = np.full(P.dim, np.inf)
         low, high = (-none if P.lower is None else P.lower.ravel()), (none if P.upper is None else P.upper.ravel())
         self.bounds = np.stack(alike([low, high]))  # (2, d)
 
     def groups(self, *, mirrored: bool) -> tuple[BlockGroup, ...]:
-        kinds: dict[bytes, list[tuple[_Block, int]]] = {}
-        mirrors: dict[bytes, bytes] = {}  # from the signature of a kind's mirror image to the kind
-        for block in self.blocks:
-            key, sign = self._signature(block, 1), 1
+        kinds: dict[Hashable, list[tuple[int, int]]] = {}  # numbers of the blocks, and their signs
+        mirrors: dict[Hashable, Hashable] = {}  # from the signature of a kind's mirror image to the kind
+        for i, key in enumerate(self._signatures()):
+            sign = 1
             if mirrored and key not in kinds:
                 if key in mirrors:
                     key, sign = mirrors[key], -1
                 else:
-                    mirrors.setdefault(self._signature(block, -1), key)
-            kinds.setdefault(key, []).append((block, sign))
-        return tuple(self._group(members) for members in kinds.values())
+                    mirrors.setdefault(self._signature(i, -1), key)
+            kinds.setdefault(key, []).append((i, sign))
+        return tuple(self.group(members) for members in kinds.values())
 
-    def alone(self, *, mirrored: bool) -> tuple[BlockGroup, ...]:
-        """Coordinates that nothing ties, those with the same bounds together: without a look at each of them."""
-        low, high = self.bounds if self.bounds.dtype != object else np.array([_ranks(b) for b in self.bounds])
-        pairs = np.empty(self.P.dim, complex)  # sorts as a pair
-        pairs.real, pairs.imag = low, high
-        known, first, kind = np.unique(pairs, return_index=True, return_inverse=True)
-        number = {(pair.real, pair.imag): k for k, pair in enumerate(known)} if self.bounds.dtype != object else {}
-        sign, to = np.ones(len(known), np.int64), np.arange(len(known))
-        for k in np.argsort(first):
-            image = number.get((-known[k].imag, -known[k].real), k)
-            if mirrored and first[image] < first[k]:
-                sign[k], to[k] = -1, image
-        members, signs = to[kind.ravel()], sign[kind.ravel()]
-        order = [int(k) for k in np.argsort(first) if to[k] == k]
-        return tuple(self._group_alone(np.flatnonzero(members == k), signs) for k in order)
+    def _signatures(self) -> Iterable[Hashable]:
+        """Equal for two blocks that state the same set with the same rows in the same order."""
+        if isinstance(self.coordinates, list):
+            return (self._signature(i, 1) for i in range(len(self.coordinates)))
+        return zip(*self.bounds.tolist(), strict=True)  # without a look at each of them
 
-    def _group_alone(self, coordinates: Array, signs: Array) -> BlockGroup:
-        none, blocks = np.zeros(0, np.int64), np.zeros((len(coordinates), 0), np.int64)
-        first = _Block(coordinates[:1], none, none)
-        self.place[coordinates[0]] = 0
-        return self._placed(first, coordinates[:, None], signs[coordinates], blocks, blocks)
-
-    def _signature(self, block: _Block, sign: int) -> bytes:
-        """Equal for two blocks that state the same set with the same rows in the same order; -1: its mirror image."""
-        parts: list[bytes] = [len(block.coordinates).to_bytes(8)]
-        for rows, pick in ((self.P.inequalities, block.inequalities), (self.P.equalities, block.equalities)):
+    def _signature(self, block: int, sign: int) -> Hashable:
+        """The signature of a block, or with sign -1 of its mirror image."""
+        own = self.coordinates[block]
+        bounds = self.bounds[:, own] if sign > 0 else -self.bounds[::-1, own]
+        if not isinstance(self.coordinates, list):
+            return tuple(bounds[:, 0].tolist())
+        parts: list[bytes] = [len(own).to_bytes(8)]
+        P = self.P
+        for rows, pick in ((P.inequalities, self.inequalities[block]), (P.equalities, self.equalities[block])):
             parts.append(len(pick).to_bytes(8))
             for i in pick:
                 entries = slice(rows.indptr[i], rows.indptr[i + 1])
                 parts += [self.place[rows.indices[entries]].tobytes(), _bytes(sign * rows.data[entries])]
             parts.append(_bytes(rows.offsets[pick]))
-        bounds = self.bounds[:, block.coordinates]
-        parts.append(_bytes(bounds if sign > 0 else -bounds[::-1]))
-        return b"|".join(parts)
+        return b"|".join([*parts, _bytes(bounds)])
 
-    def _group(self, members: list[tuple[_Block, int]]) -> BlockGroup:
-        layout = self.P.layout
-        inequalities = np.searchsorted(layout.inequalities, np.stack([block.inequalities for block, _ in members]))
-        equalities = np.searchsorted(layout.equalities, np.stack([block.equalities for block, _ in members]))
-        index, sign = np.stack([block.coordinates for block, _ in members]), np.array([s for _, s in members])
-        return self._placed(members[0][0], index, sign, inequalities, equalities)
-
-    def _placed(self, first: _Block, index: Array, sign: Array, inequalities: Array, equalities: Array) -> BlockGroup:
-        layout = self.P.layout
-        upper, lower, fixed = layout.upper_row_of(index), layout.lower_row_of(index), layout.fixed_row_of(index)
-        upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
-        return BlockGroup(
-            self._subset(first),
-            index,
-            _present(inequalities, upper, lower),
-            _present(equalities, fixed),
-            sign,
+    def group(self, members: list[tuple[int, int]]) -> BlockGroup:
+        """The group of the given blocks, with their signs."""
+        layout, (numbers, sign) = self.P.layout, np.array(members).T
+        parts = self.coordinates, self.inequalities, self.equalities
+        index, inequalities, equalities = (
+            np.stack([p[i] for i in numbers]) if isinstance(p, list) else p[numbers] for p in parts
         )
+        upper, lower, fixed = layout.bounds_of(index)
+        upper, lower = (np.where(sign[:, None] > 0, *pair) for pair in ((upper, lower), (lower, upper)))
+        rows = _present(np.searchsorted(layout.inequalities, inequalities), upper, lower)
+        equality_rows = _present(np.searchsorted(layout.equalities, equalities), fixed)
+        return BlockGroup(self._subset(numbers[0]), index, rows, equality_rows, sign)
 
-    def _subset(self, block: _Block) -> Polyhedron:
-        P, size = self.P, len(block.coordinates)
-        inequalities = P.inequalities.take(block.inequalities, self.place, size)
-        equalities = P.equalities.take(block.equalities, self.place, size)
-        names = None if P.coordinate_names is None else P.coordinate_names.take(block.coordinates)
+    def _subset(self, block: int) -> Polyhedron:
+        P, own = self.P, self.coordinates[block]
+        inequalities = P.inequalities.take(self.inequalities[block], self.place, len(own))
+        equalities = P.equalities.take(self.equalities[block], self.place, len(own))
+        names = None if P.coordinate_names is None else P.coordinate_names.take(own)
 
         def bound(values: Array | None) -> Array | None:
-            part = None if values is None else values.ravel()[block.coordinates]
+            part = None if values is None else values.ravel()[own]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
         return _single(inequalities, equalities, bound(P.lower), bound(P.upper), names)
@@ -382,14 +349,10 @@ def _single(
 
 def _whole(P: Polyhedron) -> BlockGroup:
     """A set of one block as its only group."""
-    rows, equality_rows = np.arange(P.layout.lower_rows.stop), np.arange(P.layout.fixed_rows.stop)
+    layout = P.layout
+    rows = np.arange(len(layout.inequalities) + len(layout.upper) + len(layout.lower))
+    equality_rows = np.arange(len(layout.equalities) + len(layout.fixed))
     return BlockGroup(P, np.arange(P.dim)[None, :], rows[None, :], equality_rows[None, :], np.ones(1, np.int64))
-
-
-def _ranks(values: Array) -> Array:
-    """Numbers of any kind as numbers that are equal where they are: their places in order."""
-    order = {value: rank for rank, value in enumerate(sorted(set(values.tolist())))}
-    return np.array([order[value] for value in values.tolist()], np.float64)
 
 
 def _bytes(values: Array) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +15,6 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array, safe_integers
 from rayhull.sets.rows import Names, Rows, compressed, count, indexed
 from rayhull.sets.statement import CoordinateNames, Statement
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
-
 
 Shape = int | Sequence[int]
 
@@ -35,7 +31,12 @@ def is_torch(x: object) -> bool:
 def as_array(values: Any, name: str) -> Array:
     """Numbers as a NumPy array of int64, float64 or Python numbers; a clear refusal for anything else."""
     if is_torch(values):
-        values = _from_torch(values, name)
+        if values.requires_grad:
+            raise ValueError(
+                f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give "
+                f"what is learned with each call, layer(h, {name}=...), or state the set with {name}.detach()."
+            )
+        values = as_numpy(values)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -47,15 +48,6 @@ def as_array(values: Any, name: str) -> Array:
     if array.dtype.kind not in "iubf":
         raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
     return array.astype(np.float64) if array.dtype.kind == "f" else safe_integers(array)
-
-
-def _from_torch(values: Any, name: str) -> Array:
-    if values.requires_grad:
-        raise ValueError(
-            f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give what "
-            f"is learned with each call, layer(h, {name}=...), or state the set with {name}.detach()."
-        )
-    return as_numpy(values)
 
 
 def as_numpy(x: Any) -> Array:
@@ -87,9 +79,7 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     """Rows from what a user gave: ``letters`` are what the two are called in error messages."""
     a_name, b_name = letters
     dense = not sp.issparse(matrix)
-    data, indices, indptr, width = (
-        _from_dense(as_array(matrix, a_name), a_name) if dense else _from_sparse(matrix, a_name)
-    )
+    data, indices, indptr, width = (_from_dense if dense else _from_sparse)(matrix, a_name)
     m = len(indptr) - 1
     offsets = as_array(0 if rhs is None else rhs, b_name)
     if offsets.ndim == 0:
@@ -101,8 +91,7 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
         raise ValueError(f"{a_name} has {count(m, 'row')} but {count(len(names), 'name')} came: give one for each row.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
-    listed = tuple(names) if isinstance(names, list) else names
-    rule = partial(indexed, a_name, shape=(m,)) if listed is None else listed.__getitem__
+    rule = partial(indexed, a_name, shape=(m,)) if names is None else tuple(names).__getitem__
     return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
 
 
@@ -122,10 +111,11 @@ def refuse_unless_finite(name: str, values: Array) -> None:
         raise ValueError(f"{name} holds {bad}; every number must be finite (leave a row out to state no limit).")
 
 
-def _from_dense(matrix: Array, name: str) -> tuple[Array, Array, Array, int]:
-    if matrix.ndim != 2:
-        raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
-    return compressed(matrix)  # NaN != 0, so a NaN is stored and refused later with its message
+def _from_dense(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
+    array = as_array(matrix, name)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {array.shape}.")
+    return compressed(array)  # NaN != 0, so a NaN is stored and refused later with its message
 
 
 def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
@@ -140,25 +130,22 @@ def read_bound(values: Any, name: str, shape: tuple[int, ...], none: float) -> A
     if values is None:
         return None
     array = as_array(values, name)
-    if array.ndim and array.shape != shape and array.shape != (math.prod(shape),):
+    if array.shape not in ((), shape, (math.prod(shape),)):
         raise ValueError(
             f"{name} has shape {array.shape}: expected a number, shape {shape} or one entry per coordinate."
         )
-    array = np.broadcast_to(array, shape) if array.ndim == 0 else array.reshape(shape)
+    array = array.reshape(shape) if array.ndim else np.broadcast_to(array, shape)
     floats = _to_floats(name, array)
     if np.isnan(floats).any():
         raise ValueError(f"{name} holds NaN; use infinities where there is no bound.")
     if (floats == -none).any():
-        sign = "-inf" if none > 0 else "inf"
-        raise ValueError(f"{name} holds {sign}, which no number satisfies.")
+        raise ValueError(f"{name} holds {-none}, which no number satisfies.")
     return None if (floats == none).all() else array.copy()
 
 
 def common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None, lower: Any, upper: Any) -> int:
     """d, from whatever tells it; all that do must agree."""
-    sizes: dict[str, int] = {}
-    if event is not None:
-        sizes[f"shape {event}"] = math.prod(event)
+    sizes = {} if event is None else {f"shape {event}": math.prod(event)}
     for name, rows in (("A", A), ("A_eq", A_eq)):
         if rows is not None:
             sizes[f"{name} ({rows.dim} columns)"] = rows.dim
@@ -167,9 +154,9 @@ def common_dim(event: tuple[int, ...] | None, A: Rows | None, A_eq: Rows | None,
             sizes[f"{name} ({np.size(values)} entries)"] = int(np.size(values))
     if not sizes:
         raise ValueError("how many coordinates? Give A, A_eq, bounds for each coordinate, or shape.")
-    if len(set(sizes.values())) > 1:
+    dim, *others = set(sizes.values())
+    if others:
         raise ValueError(f"the numbers of coordinates disagree: {' but '.join(sizes)}.")
-    dim = next(iter(sizes.values()))
     if dim == 0:
         raise ValueError("a set needs at least one coordinate, got an empty matrix with 0 columns.")
     return dim
@@ -187,7 +174,7 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
 # -- the event on another axis than the last ---------------------------------------------------------------------------
 
 
-def event_last(P: Polyhedron, x: Any, axis: int, **sides: Any) -> tuple[Any, dict[str, Any]]:
+def event_last(P: Statement, x: Any, axis: int, **sides: Any) -> tuple[Any, dict[str, Any]]:
     """x with the event's axis moved to the end, and so the sides that have as many axes; A and A_eq end in theirs."""
     if axis == -1:
         return x, sides
@@ -202,7 +189,7 @@ def _axes(x: Any) -> int:
     return x.ndim if is_torch(x) else np.ndim(x)
 
 
-def refuse_axis(P: Polyhedron, axis: int) -> None:
+def refuse_axis(P: Statement, axis: int) -> None:
     """A set of several axes stands on the last ones."""
     if axis != -1 and len(P.shape) > 1:
         raise ValueError(f"axis= is for sets of one axis, and this one has shape {P.shape}: its axes come last.")

@@ -105,9 +105,9 @@ def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any
         >>> bool(P.contains(np.arange(120.0).reshape(5, 24)))
         True
     """
-    n = axis_length(shape, axis, least=2)
-    rows = _bands(n, [1, -1]) * (1 if increasing else -1)
-    return along(Polyhedron(rows, _offset(step, n - 1)), shape, axis)
+    rows = _bands(shape, axis, [1, -1] if increasing else [-1, 1])
+    offset = [-step] * rows.shape[0] if np.ndim(step) == 0 else -np.asarray(step)  # exact where step is
+    return along(Polyhedron(rows, offset), shape, axis)
 
 
 def convex(shape: Shape, axis: int = -1) -> Polyhedron:
@@ -118,8 +118,7 @@ def convex(shape: Shape, axis: int = -1) -> Polyhedron:
         >>> bool(rh.convex(10).contains(np.linspace(-1, 1, 10) ** 2))
         True
     """
-    n = axis_length(shape, axis, least=3)
-    return along(Polyhedron(_bands(n, [-1, 2, -1])), shape, axis)
+    return along(Polyhedron(_bands(shape, axis, [-1, 2, -1])), shape, axis)
 
 
 def concave(shape: Shape, axis: int = -1) -> Polyhedron:
@@ -130,8 +129,7 @@ def concave(shape: Shape, axis: int = -1) -> Polyhedron:
         >>> bool(rh.concave(10).contains(np.sqrt(np.arange(10))))
         True
     """
-    n = axis_length(shape, axis, least=3)
-    return along(Polyhedron(_bands(n, [1, -2, 1])), shape, axis)
+    return along(Polyhedron(_bands(shape, axis, [1, -2, 1])), shape, axis)
 
 
 def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
@@ -142,11 +140,12 @@ def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
         >>> bool(rh.unimodal(5, mode=2).contains(np.array([0.0, 1, 3, 2, 2])))
         True
     """
-    n = axis_length(shape, axis, least=2)
-    if not isinstance(mode, int | np.integer) or not 0 <= mode < n:
-        raise ValueError(f"mode must be an index from 0 to {n - 1}, got {mode}.")
-    up = np.where(np.arange(n - 1) < mode, 1, -1)
-    return along(Polyhedron(sp.csr_array(sp.diags_array(up, dtype=np.int64) @ _bands(n, [1, -1]))), shape, axis)
+    rows = _bands(shape, axis, [1, -1])
+    last = rows.shape[0]
+    if not isinstance(mode, int | np.integer) or not 0 <= mode <= last:
+        raise ValueError(f"mode must be an index from 0 to {last}, got {mode}.")
+    up = np.where(np.arange(last) < mode, 1, -1)
+    return along(Polyhedron(sp.csr_array(sp.diags_array(up, dtype=np.int64) @ rows)), shape, axis)
 
 
 def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
@@ -179,8 +178,8 @@ def ordered(edges: Iterable[tuple[Any, Any]] | None, shape: Shape) -> Polyhedron
         grid = [monotone(event, axis) for axis in range(len(event)) if event[axis] > 1]
         matrix = sp.csr_array(sp.vstack([g.A for g in grid])) if grid else sp.csr_array((0, math.prod(event)))
         return Polyhedron(matrix, shape=event)
-    pairs = [_pair(edge, event) for edge in edges]
-    return Polyhedron(_differences(pairs, math.prod(event)), shape=event)
+    place = _places(range(math.prod(event))) | _places(np.ndindex(event))
+    return Polyhedron(_differences(edges, place, f"not a coordinate of shape {event}"), shape=event)
 
 
 def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Polyhedron:
@@ -203,42 +202,33 @@ def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Po
     return Polyhedron(rows, shape=(height, width), names=names)
 
 
-def _bands(n: int, weights: Sequence[int]) -> sp.csr_array:
-    """Rows i with ``weights`` at i, i+1, ...: (n - len(weights) + 1, n)."""
-    m = n - len(weights) + 1
-    row = np.repeat(np.arange(m), len(weights))
-    column = row + np.tile(np.arange(len(weights)), m)
-    return sp.csr_array((np.tile(np.array(weights, np.int64), m), (row, column)), shape=(m, n))
+def _bands(shape: Shape, axis: int, weights: Sequence[int]) -> sp.csr_array:
+    """Rows i with ``weights`` at i, i+1, ... of one axis: (n - len(weights) + 1, n)."""
+    n, k = axis_length(shape, axis, least=len(weights)), len(weights)
+    return sp.csr_array(sp.diags_array(weights, offsets=range(k), shape=(n - k + 1, n), dtype=np.int64))
 
 
-def _offset(step: Any, m: int) -> Any:
-    """-step for each row, exact where step is."""
-    return [-step] * m if np.ndim(step) == 0 else -np.asarray(step)
+def _places(names: Iterable[Any]) -> dict[Any, int]:
+    return {name: i for i, name in enumerate(names)}
 
 
-def _differences(pairs: Sequence[tuple[int, int]], dim: int) -> sp.csr_array:
-    m = len(pairs)
-    if any(i == j for i, j in pairs):
-        raise ValueError("an edge (i, i) from a place to itself says nothing: leave it out.")
-    column = np.array(pairs, np.int64).reshape(-1)
-    return sp.csr_array((np.tile([1, -1], m), (np.repeat(np.arange(m), 2), column)), shape=(m, dim))
-
-
-def _pair(edge: Any, event: tuple[int, ...]) -> tuple[int, int]:
-    if not isinstance(edge, Sequence | np.ndarray) or len(edge) != 2:
-        raise ValueError(f"an edge is a pair (i, j), got {edge!r}.")
-    return _flat(edge[0], event), _flat(edge[1], event)
-
-
-def _flat(index: Any, event: tuple[int, ...]) -> int:
-    place = tuple(index) if np.ndim(index) else (index,)
-    if not all(isinstance(i, int | np.integer) for i in place):
-        raise ValueError(f"{index!r} is not a coordinate of shape {event}.")
-    if len(place) == 1 and len(event) > 1:
-        place = tuple(int(i) for i in np.unravel_index(place[0], event))
-    if len(place) != len(event) or not all(0 <= i < n for i, n in zip(place, event, strict=True)):
-        raise ValueError(f"{index!r} is not a coordinate of shape {event}.")
-    return int(np.ravel_multi_index(place, event))
+def _differences(edges: Iterable[Any], place: Mapping[Any, int], otherwise: str | None = None) -> sp.csr_array:
+    """A row x[i] - x[j] for each edge (i, j) between known places; ``otherwise``: what another place is."""
+    columns: list[int] = []
+    for edge in edges:
+        if not isinstance(edge, Sequence | np.ndarray) or len(edge) != 2:
+            raise ValueError(f"an edge is a pair (i, j), got {edge!r}.")
+        for name in (tuple(end) if isinstance(end, list | np.ndarray) else end for end in edge):
+            if name not in place:
+                known = f"none of {', '.join(map(repr, list(place)[:6]))}{', ...' * (len(place) > 6)}"
+                raise ValueError(f"{name!r} is {otherwise or known}.")
+            columns.append(place[name])
+        if columns[-1] == columns[-2]:
+            raise ValueError("an edge (i, i) from a place to itself says nothing: leave it out.")
+    m = len(columns) // 2
+    return sp.csr_array(
+        (np.tile([1, -1], m), (np.repeat(np.arange(m), 2), columns)), shape=(m, max(place.values()) + 1)
+    )
 
 
 def image_of_tiles(shape: Shape, tiles: tuple[int, int]) -> tuple[int, int]:
@@ -268,9 +258,8 @@ def ramps(shape: Shape, up: Any, down: Any = None, axis: int = -1) -> Polyhedron
         >>> P.contains(np.array([[0.0, 1, 2, -1], [0, 2, 2, 2]]))
         array([ True, False])
     """
-    n = axis_length(shape, axis, least=2)
-    rows, limits = _bands(n, [-1, 1]), [up, up if down is None else down]
-    offsets = [v for side in limits for v in (side if np.ndim(side) else [side] * (n - 1))]
+    rows, limits = _bands(shape, axis, [-1, 1]), [up, up if down is None else down]
+    offsets = [v for side in limits for v in (side if np.ndim(side) else [side] * rows.shape[0])]
     return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), offsets), shape, axis)
 
 
@@ -337,14 +326,13 @@ def flow(edges: Iterable[tuple[Any, Any]], nodes: Any, capacity: Any = None, dem
           4 rules have slack, the least 1: upper bound of x[0]
     """
     place = _places(range(nodes) if isinstance(nodes, int | np.integer) else nodes)
-    pairs = [(_known(i, place), _known(j, place)) for i, j in edges]
+    balance, names = sp.csr_array(-_differences(edges, place).T), [f"demand of {node}" for node in place]
     wanted = list(demand) if np.ndim(demand) else [demand] * len(place)
     if len(wanted) != len(place):
         raise ValueError(f"there are {len(place)} nodes but {len(wanted)} demands: give one for each node.")
     _refuse_other_totals("demands of all nodes", wanted, "what leaves the network", [0])
-    balance, names = sp.csr_array(-_differences(pairs, len(place)).T), [f"demand of {node}" for node in place]
     return Polyhedron(
-        A_eq=balance[:-1], b_eq=wanted[:-1], lower=0, upper=capacity, shape=len(pairs), eq_names=names[:-1]
+        A_eq=balance[:-1], b_eq=wanted[:-1], lower=0, upper=capacity, shape=balance.shape[1], eq_names=names[:-1]
     )
 
 
@@ -399,12 +387,10 @@ def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:
     listed = parent_of.items() if isinstance(parent_of, Mapping) else enumerate(parent_of)
     parents = {child: given if isinstance(given, list | tuple) else [given] for child, given in listed}
     edges = [(child, parent) for child, given in parents.items() for parent in given if parent is not None]
-    place = _places(parents)
-    rows = _differences([(place[child], _known(parent, place)) for child, parent in edges], len(place))
     return Polyhedron(
-        rows, lower=0, upper=1,
+        _differences(edges, _places(parents)), lower=0, upper=1,
         names=[f"{child} <= {parent}" for child, parent in edges],
-        coordinates=[str(name) for name in place] if named else None,
+        coordinates=[str(name) for name in parents] if named else None,
     )  # fmt: skip
 
 
@@ -413,13 +399,3 @@ def _refuse_other_totals(first: str, these: Sequence[Any], second: str, others: 
     apart = abs(sum(these) - sum(others))
     if apart > 1e-9 * max(abs(v) for v in (*these, *others)):
         raise ValueError(f"{first} sum to {sum(these)}, {second} to {sum(others)}: both must be the same.")
-
-
-def _places(names: Iterable[Any]) -> dict[Any, int]:
-    return {name: i for i, name in enumerate(names)}
-
-
-def _known(name: Any, place: Mapping[Any, int]) -> int:
-    if name not in place:
-        raise ValueError(f"{name!r} is none of {', '.join(map(repr, list(place)[:6]))}{', ...' * (len(place) > 6)}.")
-    return place[name]

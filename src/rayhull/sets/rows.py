@@ -79,14 +79,6 @@ class Rows:
             return self.integers
         return _to_integers(self.indptr, *exact_rationals(self.data), *exact_rationals(self.offsets))
 
-    def numbers(self, i: int) -> list[Any]:
-        """The coefficients (d,) of one row as they were stated, zeros included."""
-        out: list[Any] = [0] * self.dim
-        entries = slice(self.indptr[i], self.indptr[i + 1])
-        for j, a in zip(self.indices[entries].tolist(), self.data[entries].tolist(), strict=True):
-            out[j] = a
-        return out
-
     @cached_property
     def sizes(self) -> Array:
         """How many coordinates each row mentions, (m,)."""
@@ -128,16 +120,9 @@ class Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""
         rows = np.asarray(rows, np.int64)
         indptr, entries = row_entries(self.indptr, rows)
-        indices = self.indices[entries]
-        return Rows(
-            self.data[entries],
-            indices if columns is None else columns[indices],
-            indptr,
-            self.dim if width is None else width,
-            self.offsets[rows],
-            self.names.take(rows),
-            self.dense,
-        )
+        indices = self.indices[entries] if columns is None else columns[self.indices[entries]]
+        data, offsets, dim = self.data[entries], self.offsets[rows], self.dim if width is None else width
+        return Rows(data, indices, indptr, dim, offsets, self.names.take(rows), self.dense)
 
     def without_zeros(self) -> Rows:
         """The rows that mention at least one coordinate."""
@@ -153,15 +138,12 @@ class Rows:
         parts = [p for p in parts if len(p)] or [parts[0]]
         if len(parts) == 1:
             return parts[0]
-        starts = np.cumsum([0] + [len(p.data) for p in parts])
-        indptr = np.concatenate([[0]] + [p.indptr[1:] + start for p, start in zip(parts, starts, strict=False)])
-        data, indices, offsets = zip(*((p.data, p.indices, p.offsets) for p in parts), strict=True)
         return Rows(
-            joined(data),
-            np.concatenate(indices),
-            indptr,
+            joined([p.data for p in parts]),
+            np.concatenate([p.indices for p in parts]),
+            np.cumsum(np.concatenate([[0], *(p.sizes for p in parts)])),
             parts[0].dim,
-            joined(offsets),
+            joined([p.offsets for p in parts]),
             Names.join([p.names for p in parts]),
             all(p.dense for p in parts),
         )
@@ -185,21 +167,19 @@ def row_entries(indptr: Array, rows: Array) -> tuple[Array, Array]:
 def scale_exponents(matrix: sp.csr_array) -> Array:
     """k (m,) such that the absolute sum of each row, divided by 2^k, is in (1/2, 1]; 0 for a row of zeros."""
     counts = np.diff(matrix.indptr)
-    rows, some = np.repeat(np.arange(matrix.shape[0]), counts), np.flatnonzero(counts)
-    top = np.full(matrix.shape[0], -1100)
+    rows, some = np.repeat(np.arange(len(counts)), counts), np.flatnonzero(counts)
+    top = np.full(len(counts), -1100)
     if len(some):  # ten times as fast as np.maximum.at
         top[some] = np.maximum.reduceat(np.frexp(matrix.data)[1], matrix.indptr[some])
-    sums = np.bincount(rows, np.ldexp(np.abs(matrix.data), -top[rows]), matrix.shape[0])
-    found = top + np.frexp(np.nextafter(sums, 0.0))[1]
-    return np.where(sums > 0, found, 0)
+    sums = np.bincount(rows, np.ldexp(np.abs(matrix.data), -top[rows]), len(counts))
+    return np.where(sums > 0, top + np.frexp(np.nextafter(sums, 0.0))[1], 0)
 
 
 def unit_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, Array]:
     """Rows of any scale divided by their Euclidean lengths (rows of zeros stay): matrix, right-hand sides, lengths."""
-    k = scale_exponents(matrix)
-    counts = np.diff(matrix.indptr)
-    data = np.ldexp(matrix.data, -np.repeat(k, counts))
+    k, counts = scale_exponents(matrix), np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(k)), counts)
+    data = np.ldexp(matrix.data, -k[rows])
     lengths = np.sqrt(np.bincount(rows, data**2, len(k)))
     lengths = np.where(lengths > 0, lengths, 1.0)
     unit = sp.csr_array((data / lengths[rows], matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -1,6 +1,6 @@
 """Variables to write rules in, and rules → a set: sparse, exact where the numbers are, each row with its name.
 
-Rules may also come as affine constraints of cvxpy (an extra), and go there.
+Rules may also come as affine constraints of cvxpy (an extra).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.errors import optional
 from rayhull.exact.numbers import Array, as_fraction, whole
 from rayhull.sets.cones import ConeRule, ConvexSet
 from rayhull.sets.expressions import Expression, Rule, Variable, expression
@@ -140,8 +139,10 @@ def rules(*given: Any, variables: Sequence[Expression] | None = None) -> Any:
     if not listed:
         raise ValueError("rules needs at least one rule, such as x + y <= 1.")
     builder = _Builder(_owners(listed, variables))
-    cones = [rule for rule in listed if isinstance(rule, ConeRule)]
-    P = builder.read([rule for rule in listed if isinstance(rule, Rule)]).polyhedron()
+    for rule in listed:
+        if isinstance(rule, Rule):
+            builder.read(rule)
+    P, cones = builder.polyhedron(), [rule for rule in listed if isinstance(rule, ConeRule)]
     return ConvexSet(P, [cone for rule in cones for cone in rule.cones(builder)]) if cones else P
 
 
@@ -183,17 +184,11 @@ class _Builder:
         self.equalities: list[Rows] = []
         self.bounds: dict[tuple[int, str], tuple[Any, str]] = {}  # (coordinate, side) → value, name
         starts = np.array([v.start for v in owners])
-        self._sorted = np.argsort(starts)
-        self._starts = starts[self._sorted]
-        sizes = np.array([v.size for v in owners])
-        self._shift = (np.concatenate([[0], np.cumsum(sizes)[:-1]]) - starts)[self._sorted]
+        firsts = np.cumsum([0, *(v.size for v in owners[:-1])])  # where each begins among the coordinates
+        order = np.argsort(starts)
+        self._starts, self._shift = starts[order], (firsts - starts)[order]
 
-    def read(self, listed: list[Rule]) -> _Builder:
-        for rule in listed:
-            self._read(rule)
-        return self
-
-    def _read(self, rule: Rule) -> None:
+    def read(self, rule: Rule) -> None:
         """a·x + c <= 0 (or = 0) for each entry: a bound where a has one term that divides exactly, else a row."""
         gap = rule.left - rule.right if rule.sign != ">=" else rule.right - rule.left
         equal = rule.sign == "=="
@@ -215,6 +210,7 @@ class _Builder:
         return numbers + self._shift[np.searchsorted(self._starts, numbers, side="right") - 1]
 
     def _bound(self, gap: Expression, entry: int, equal: bool, rule: Rule) -> bool:
+        """Keep an entry as a bound, the tightest of its side; False where it must be a row."""
         at = gap.starts[entry]
         factor, offset = (as_fraction(np.asarray(v).tolist()) for v in (gap.data[at], gap.constant[entry]))
         if factor is None or offset is None:
@@ -225,13 +221,10 @@ class _Builder:
             value = whole(-offset / factor)
         coordinate = int(self.columns(gap.columns[at : at + 1])[0])
         for side in ("upper", "lower") if equal else ("upper" if factor > 0 else "lower",):
-            self._tighten(coordinate, side, value, rule.label(entry))
+            old = self.bounds.get((coordinate, side))
+            if old is None or (value < old[0] if side == "upper" else value > old[0]):
+                self.bounds[coordinate, side] = value, rule.label(entry)
         return True
-
-    def _tighten(self, coordinate: int, side: str, value: Any, name: str) -> None:
-        old = self.bounds.get((coordinate, side))
-        if old is None or (value < old[0] if side == "upper" else value > old[0]):
-            self.bounds[coordinate, side] = value, name
 
     def _side(self, side: str, none: float) -> Array | None:
         """Bounds of one side (d,), None where there are none."""
@@ -239,8 +232,7 @@ class _Builder:
         if not found:
             return None
         values = np.full(self.dim, none, object)
-        for i, value in found.items():
-            values[i] = value
+        values[list(found)] = list(found.values())
         return values.astype(np.int64) if all(type(v) is int and abs(v) < 2**62 for v in values) else values
 
     def polyhedron(self) -> Polyhedron:
@@ -307,23 +299,16 @@ def _from_constraint(constraint: Any, mine: dict[int, Expression]) -> Rule:
     gap = expression(np.asarray(inner.value, float))
     for variable, gradient in inner.grad.items():
         gradient = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)  # a number for one by one
-        matrix = sp.csr_array(gradient.T)[_to_c_order(inner.shape)][:, _to_c_order(variable.shape)]
-        gap = gap + _weighted(matrix, mine[variable.id]).reshape(inner.shape)
+        entries = sp.coo_array(sp.csr_array(gradient.T)[_to_c_order(inner.shape)][:, _to_c_order(variable.shape)])
+        flat = mine[variable.id].reshape(math.prod(variable.shape))
+        terms = flat[entries.coords[1]] * entries.data
+        gap = gap + terms._grouped(entries.coords[0], (entries.shape[0],)).reshape(inner.shape)
     return Rule(gap, expression(np.zeros(gap.shape)), SIGNS[kind])
-
-
-def _weighted(matrix: sp.csr_array, x: Expression) -> Expression:
-    """matrix @ x for the flat entries of x: each row as a weighted sum of the entries that it mentions."""
-    entries = sp.coo_array(matrix)
-    flat = x.reshape(x.size)
-    terms = flat[entries.coords[1]] * entries.data
-    order = np.argsort(entries.coords[0], kind="stable")
-    return terms[order]._grouped(entries.coords[0][order], (matrix.shape[0],))
 
 
 def _to_c_order(shape: tuple[int, ...]) -> Any:
     """Positions in cvxpy's column-major order of the entries in C order."""
-    return np.arange(int(np.prod(shape, dtype=int))).reshape(shape, order="F").ravel()
+    return np.arange(math.prod(shape)).reshape(shape, order="F").ravel()
 
 
 def _attributes(variable: Any, x: Expression) -> list[Rule]:
@@ -338,13 +323,3 @@ def _attributes(variable: Any, x: Expression) -> list[Rule]:
         low, high = (np.broadcast_to(np.asarray(side, float), x.shape) for side in variable.attributes["bounds"])
         found += [x[np.isfinite(low)] >= low[np.isfinite(low)], x[np.isfinite(high)] <= high[np.isfinite(high)]]
     return found
-
-
-def to_cvxpy(P: Polyhedron, x: Any = None) -> tuple[Any, list[Any]]:
-    """See :meth:`rayhull.Polyhedron.to_cvxpy`."""
-    cp = optional("cvxpy", "cvxpy", "cvxpy", "Constraints of cvxpy")
-    x = cp.Variable(P.shape, name="x") if x is None else x
-    flat = cp.vec(x, order="C")
-    found = [rows.matrix @ flat <= rows.rhs for rows in (P.rows,) if len(rows)]
-    found += [rows.matrix @ flat == rows.rhs for rows in (P.equality_rows,) if len(rows)]
-    return x, found

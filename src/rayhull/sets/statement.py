@@ -33,46 +33,28 @@ class RowLayout:
     fixed: Array
 
     @property
-    def inequality_rows(self) -> slice:
-        """Where the rows of A stand among ``P.rows``."""
-        return slice(0, len(self.inequalities))
+    def upper_rows(self) -> Array:
+        """The numbers of the upper bounds among ``P.rows``."""
+        return len(self.inequalities) + np.arange(len(self.upper))
 
     @property
-    def upper_rows(self) -> slice:
-        """Where the upper bounds stand among ``P.rows``."""
-        return slice(len(self.inequalities), len(self.inequalities) + len(self.upper))
-
-    @property
-    def lower_rows(self) -> slice:
-        """Where the lower bounds stand among ``P.rows``."""
-        return slice(self.upper_rows.stop, self.upper_rows.stop + len(self.lower))
-
-    @property
-    def fixed_rows(self) -> slice:
-        """Where the values of fixed coordinates stand among ``P.equality_rows``."""
-        return slice(len(self.equalities), len(self.equalities) + len(self.fixed))
+    def lower_rows(self) -> Array:
+        """The numbers of the lower bounds among ``P.rows``."""
+        return len(self.inequalities) + len(self.upper) + np.arange(len(self.lower))
 
     def is_stated(self, rows: Array) -> Array:
         """Which of the numbered ``P.rows`` are rows of A, not bounds."""
         return rows < len(self.inequalities)
 
-    def upper_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.rows`` of each coordinate's upper bound, -1 where it has none."""
-        return _place(self.upper, self.dim, self.upper_rows.start)[coordinates]
-
-    def lower_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.rows`` of each coordinate's lower bound, -1 where it has none."""
-        return _place(self.lower, self.dim, self.lower_rows.start)[coordinates]
-
-    def fixed_row_of(self, coordinates: Array) -> Array:
-        """The number among ``P.equality_rows`` of each coordinate's value, -1 where it is free."""
-        return _place(self.fixed, self.dim, self.fixed_rows.start)[coordinates]
-
-
-def _place(members: Array, size: int, start: int) -> Array:
-    places = np.full(size, -1)
-    places[members] = np.arange(len(members)) + start
-    return places
+    def bounds_of(self, coordinates: Array) -> tuple[Array, Array, Array]:
+        """The numbers of upper and lower bounds in ``P.rows``, of values in ``P.equality_rows``; -1 where none is."""
+        values = len(self.equalities) + np.arange(len(self.fixed))
+        sides = (self.upper, self.upper_rows), (self.lower, self.lower_rows), (self.fixed, values)
+        places = np.full((3, self.dim), -1)
+        for place, (members, numbers) in zip(places, sides, strict=True):
+            place[members] = numbers
+        upper, lower, fixed = places[:, coordinates]
+        return upper, lower, fixed
 
 
 class Statement:
@@ -150,15 +132,11 @@ class Statement:
     @cached_property
     def layout(self) -> RowLayout:
         """Where each stated row and each bound stands in ``rows`` and ``equality_rows``."""
-        used = np.flatnonzero(self.inequalities.sizes), np.flatnonzero(self.equalities.sizes)
-        if self.lower is None and self.upper is None:
-            none = used[0][:0]
-            return RowLayout(self.dim, inequalities=used[0], equalities=used[1], upper=none, lower=none, fixed=none)
         order = self.bound_order
         return RowLayout(
             self.dim,
-            inequalities=used[0],
-            equalities=used[1],
+            inequalities=np.flatnonzero(self.inequalities.sizes),
+            equalities=np.flatnonzero(self.equalities.sizes),
             upper=np.flatnonzero((order < 0) & (self.upper_bounds < math.inf)),
             lower=np.flatnonzero((order < 0) & (self.lower_bounds > -math.inf)),
             fixed=np.flatnonzero(order == 0),
@@ -170,8 +148,8 @@ class Statement:
 
         A coordinate with lower = upper is an equality and stands in ``equality_rows`` instead.
         """
-        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper")
-        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower")
+        up = self._bound_rows(self.upper, self.layout.upper, +1, "upper bound")
+        low = self._bound_rows(self.lower, self.layout.lower, -1, "lower bound")
         return Rows.stack([self.inequalities.without_zeros(), up, low])
 
     @cached_property
@@ -183,14 +161,11 @@ class Statement:
     def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
         if stated is None or not len(index):
             return Rows.empty(self.dim)
-        names = Names.by(self._bound_name(side), index)
-        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
-        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], names)
-
-    def _bound_name(self, side: str) -> Callable[[int], str]:
+        name: Callable[[int], str] = partial(indexed, f"{side} of x", shape=self.shape)
         if self.coordinate_names is not None:
-            return partial(self.coordinate_names.bound, side)
-        return partial(indexed, "value of x" if side == "value" else f"{side} bound of x", shape=self.shape)
+            name = partial(self.coordinate_names.bound, side)
+        data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
+        return Rows(data, index, places, self.dim, sign * stated.ravel()[index], Names.by(name, index))
 
     @cached_property
     def independent_equalities(self) -> Rows:
@@ -268,10 +243,9 @@ class CoordinateNames:
         refuse_twice(self.names)
 
     def bound(self, side: str, flat: int) -> str:
-        """The name of a coordinate's bound on one side, or of its value (side "value")."""
-        stated = self.bounds.get((flat, "lower" if side == "value" else side))
-        what = "value of" if side == "value" else f"{side} bound of"
-        return f"{what} {self.names[flat]}" if stated is None else stated
+        """The name of a coordinate's "upper bound", "lower bound" or "value"."""
+        stated = self.bounds.get((flat, "upper" if side == "upper bound" else "lower"))
+        return f"{side} of {self.names[flat]}" if stated is None else stated
 
     def take(self, coordinates: Array) -> CoordinateNames:
         """The names of some coordinates, in this order."""
@@ -300,13 +274,8 @@ def common_names(first: Any, second: Any, joint: Mapping[str, Array | None]) -> 
         )
     bounds: dict[tuple[int, str], str] = {}
     for P in reversed(named):
-        bounds |= {
-            (i, side): name for (i, side), name in P.coordinate_names.bounds.items() if _stays(P, i, side, joint)
-        }
+        for (i, side), name in P.coordinate_names.bounds.items():
+            old, new = getattr(P, side), joint[side]
+            if old is not None and new is not None and old.ravel()[i] == new.ravel()[i]:  # it holds in the intersection
+                bounds[i, side] = name
     return CoordinateNames(named[0].coordinates, bounds)
-
-
-def _stays(P: Any, i: int, side: str, joint: Mapping[str, Array | None]) -> bool:
-    """Whether the bound that P states is the one that holds in the intersection."""
-    old, new = getattr(P, side), joint[side]
-    return old is not None and new is not None and bool(old.ravel()[i] == new.ravel()[i])

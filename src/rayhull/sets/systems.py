@@ -1,8 +1,9 @@
-r"""Sparse symmetric systems: factored once, solved for many right-hand sides; and which sparse rows are independent."""
+"""Sparse symmetric systems: factored once, solved for many right-hand sides; which sparse rows are independent."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,41 @@ def factor_of(matrix: sp.csc_array, pivot: float) -> Any:
     """SuperLU's factor of a symmetric matrix, with pivots from the diagonal where they are not too small."""
     how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": pivot, "options": {"SymmetricMode": True}}
     return patiently(lambda: splu(matrix, **how), f"a sparse factor of {matrix.shape[0]} equations")
+
+
+def products_of_factor(rows: sp.csr_array, most: float) -> float:
+    """Products that RᵀR + D and its factor in an order of least degree take; infinite where they are over ``most``.
+
+    Examples:
+        >>> import numpy as np, scipy.sparse as sp
+        >>> from rayhull.sets.systems import products_of_factor
+        >>> chain = sp.csr_array(sp.diags_array([np.ones(9), np.ones(9)], offsets=[0, 1], shape=(9, 10)))
+        >>> products_of_factor(chain, 1e3), products_of_factor(sp.csr_array(np.ones((1, 10))), 1e3)
+        (73.0, 485.0)
+    """
+    pattern = sp.csr_array(rows.astype(bool).astype(np.float64))  # numbers of any size
+    products = float(np.square(np.diff(pattern.indptr), dtype=float).sum())
+    if products > most:
+        return np.inf
+    square = sp.csr_array(pattern.T @ pattern)
+    if (square.nnz / 2) ** 2 > most * square.shape[0]:  # each entry stays in a column of the factor
+        return np.inf
+    around = {v: {*own.tolist()} - {v} for v, own in enumerate(np.split(square.indices, square.indptr[1:-1]))}
+    waiting = [(len(own), v) for v, own in around.items()]
+    heapify(waiting)
+    while waiting:
+        degree, v = heappop(waiting)
+        if v not in around or degree != len(around[v]):
+            continue  # it is gone, or has another degree by now
+        products += (degree + 1) ** 2
+        if products + degree**3 / 3 > most:  # what is left has no fewer neighbours
+            return np.inf
+        own = around.pop(v)
+        for u in own:
+            around[u] |= own
+            around[u] -= {u, v}
+            heappush(waiting, (len(around[u]), u))
+    return products
 
 
 def independent_sparse_rows(rows: sp.csr_array) -> Array:

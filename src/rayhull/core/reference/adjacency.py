@@ -58,15 +58,20 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int) -> Iterator
         size = max(1, CHUNK // max(1, len(sets)))
         for first in range(0, len(pairs), size):
             some = pairs[first : first + size]
-            yield some[~_have_witness(sets, some)]
+            shared = sets[some[:, 0]] & sets[some[:, 1]]
+            yield some[supersets(shared, sets) == 2]  # the two themselves
         if not len(pairs):
             yield pairs
 
 
-def _have_witness(sets: Words, pairs: Ints) -> NDArray[np.bool_]:
-    """For each pair: is there a third ray with all the zeros that the two share?"""
-    shared = sets[pairs[:, 0]] & sets[pairs[:, 1]]
-    inside = np.ones((len(pairs), len(sets)), bool)
-    for w in range(sets.shape[1]):
-        inside &= (shared[:, w][:, None] & ~sets[:, w]) == 0
-    return np.count_nonzero(inside, axis=1) > 2  # the two themselves are always inside
+def supersets(wanted: Words, sets: Words) -> Ints:
+    """How many of ``sets`` contain each wanted set."""
+    count = np.zeros(len(wanted), np.int64)
+    step = max(1, CHUNK // max(1, len(sets)))
+    for first in range(0, len(wanted), step):
+        some = wanted[first : first + step]
+        inside = np.ones((len(some), len(sets)), bool)
+        for w in range(sets.shape[1]):
+            inside &= (some[:, w][:, None] & ~sets[:, w]) == 0
+        count[first : first + step] = inside.sum(axis=1)
+    return count

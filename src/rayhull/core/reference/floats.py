@@ -50,10 +50,15 @@ def scaled(C: Floats) -> Floats:
     Coordinates keep their scale: a row's entries are granted an error relative to its largest one, and a column of what
     is only such error must not be blown up into something that looks like data.
     """
-    largest = np.abs(C).max(axis=1, keepdims=True, initial=0.0)
-    C = C / np.where(largest > 0, largest, 1.0)  # first, lest the sum overflow
+    C = with_largest_1(C)  # first, lest the sum overflow
     sums = np.abs(C).sum(axis=1, keepdims=True)
     return C / np.where(sums > 0, sums, 1.0)
+
+
+def with_largest_1(rows: Floats) -> Floats:
+    """Each row divided by its largest entry; a zero row stays."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    return rows / np.where(largest > 0, largest, 1.0)
 
 
 def zero_level(error: Floats) -> Floats:

@@ -14,27 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.projection.problem import EMPTY, FLOOR, SOLVED, TOLERANCE, Problem, Solution, Solver, certified, residual
-from rayhull.projection.standard_form import DENSE, StandardForm, regularised_solve
+from rayhull.projection.standard_form import StandardForm, regularised_solve
 
-PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 (none on orders), the exact method after 20 (M + d)
+PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps, the exact method after 20 (M + d)
 TOGETHER = 500_000  # N M d from which the first guess is made for all samples at once, by matrix products
 MANY = 80  # dense rows from which a factorisation costs more than twenty further gradient steps
 ALONE = 16  # gradient steps for a sample on its own, where they cost more than together
-FEW, SHORT = 2, 200  # samples, rows and coordinates up to which an active set is faster than eight samples at once
+SOME = 10  # rows from which gradient steps give a first guess
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 CHUNK = 50_000_000  # numbers in one batch of Newton systems
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
-NEAR = 1e3  # how far the point close by is, in sizes of z
-ROUNDS = 6
+NEAR, FARTHER, FARTHEST = 1e3, 8.0, 1e5  # how far the point close by is, in sizes of z; more by round, and the most
+ROUNDS, MORE = 6, 14  # in all: for points that are blurred, and for those not certified, for which it goes farther away
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
@@ -43,7 +41,19 @@ NO_GUESS: Guess = (None, None)
 # -- active sets -----------------------------------------------------------------------------------------------------
 
 
-class ActiveSet(Solver):
+class Compiled(Solver):
+    """A kernel that counts the residuals that are more than rounding: such samples are solved again from close by."""
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        solution, blurred = self.by_kernel(problem, guess)
+        return refined(problem, solution, lambda other: self.by_kernel(other)[0]) if blurred else solution
+
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        """The solution, and how many residuals are more than rounding."""
+        raise NotImplementedError
+
+
+class ActiveSet(Compiled):
     """Which rows and bounds are active, guessed and corrected, one sample at a time: exact to rounding."""
 
     name = "active set"
@@ -52,36 +62,24 @@ class ActiveSet(Solver):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         rows = form.matrix
-        self.banded = is_banded(rows.rows)
-        self.pivots = 0 if form.differences is not None and not self.banded else PIVOTS
-        self.gradient_steps = 0 if self.banded else (40 if rows.count >= MANY and rows.is_dense else 20)
-        self._step: float | None = 0.0 if self.banded else None
+        self.gradient_steps = 40 if rows.count >= MANY and rows.is_dense else 20
+        if rows.count < SOME or rows.intervals is not None:
+            self.gradient_steps = 0  # a step of the active set is cheap, and gradients tell little
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        start: Guess = NO_GUESS
-        if guess is not None:
-            start = problem.active(guess), problem.at_bound(guess)
-        elif self.gradient_steps and problem.size * self.form.matrix.count * self.form.d >= TOGETHER:
-            start = first_guess(problem, self.gradient_steps)
-        solution, blurred = self._solve(problem, start)
-        return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
-
-    def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
-        gradient_steps = 0 if start is not NO_GUESS else min(self.gradient_steps, ALONE)
-        return in_core(problem, self.form.matrix.compiled, start, self.effort(gradient_steps))
-
-    def effort(self, gradient_steps: int) -> operators.Effort:
-        if self._step is None:
-            self._step = 1 / self.form.matrix.largest_eigenvalue
-        most = EXACT_STEPS * (self.form.matrix.count + self.form.d) + 100
-        return operators.Effort(gradient_steps, self._step, min(self.pivots, PIVOTS), most, self.banded)
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        matrix, start, steps = self.form.matrix, started(problem, guess), self.gradient_steps
+        if guess is None and steps and problem.size * matrix.count * self.form.d >= TOGETHER:
+            start = first_guess(problem, steps)
+        steps = 0 if start is not NO_GUESS else min(steps, ALONE)
+        step = 1 / matrix.largest_eigenvalue if steps else 0.0
+        return in_core(problem, matrix.compiled, start, effort(matrix.count + self.form.d, steps, step, PIVOTS))
 
 
-class InteriorPoint(Solver):
+class InteriorPoint(Compiled):
     """Sparse rows and bounds, eight samples side by side: an interior point, then Newton steps on what is active."""
 
     name = "interior point"
@@ -91,17 +89,7 @@ class InteriorPoint(Solver):
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.matrix.intervals is not None
 
-    def __init__(self, form: StandardForm) -> None:
-        super().__init__(form)
-        self.few = ActiveSet(form) if form.matrix.count + form.d <= SHORT else None
-
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        if self.few is not None and problem.size <= FEW:
-            return self.few.solve(problem, guess)
-        solution, blurred = self._solve(problem, guess)
-        return refined(problem, solution, lambda other: self._solve(other)[0]) if blurred else solution
-
-    def _solve(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         matrix = self.form.matrix
         assert matrix.intervals is not None
         at, z = in_place(problem)
@@ -109,27 +97,30 @@ class InteriorPoint(Solver):
         return Solution(z, *found[:5]), found[5]
 
 
-class SampleActiveSet(Solver):
+class SampleActiveSet(Compiled):
     """The active-set methods for dense rows of each sample, (N, M, d), on the CPU."""
 
     name = "active set"
     may_be_long = True
 
-    def __init__(self, form: StandardForm | None = None) -> None:
-        """Nothing of the form is needed: all that counts is in the problem."""
-
     @classmethod
     def fits(cls, form: StandardForm | None) -> bool:
         return operators.available()
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        return refined(problem, self._solve(problem), self._solve)
-
-    def _solve(self, problem: Problem) -> Solution:
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         rows = problem.matrix.dense(problem.y)
-        most = EXACT_STEPS * (rows.shape[1] + rows.shape[2]) + 100
-        effort = operators.Effort(ALONE, 0.0, PIVOTS, most, False)
-        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, effort)[0]
+        own = effort(rows.shape[1] + rows.shape[2], ALONE, pivots=PIVOTS)
+        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, own)
+
+
+def effort(size: int, gradient_steps: int = 0, step: float = 0.0, pivots: int = 0, **other: bool) -> operators.Effort:
+    """How long the compiled methods try, for so many rows and coordinates together."""
+    return operators.Effort(gradient_steps, step, pivots, EXACT_STEPS * size + 100, **other)
+
+
+def started(problem: Problem, guess: Tensor | None) -> Guess:
+    """What multipliers say is active."""
+    return NO_GUESS if guess is None else (problem.active(guess), problem.at_bound(guess))
 
 
 def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operators.Effort) -> tuple[Solution, int]:
@@ -150,25 +141,7 @@ def in_place(problem: Problem) -> tuple[operators.InPlace, Tensor | None]:
 
 def generic(form: StandardForm) -> Solver:
     """The solver for any rows that serves the form's device."""
-    return next(kind for kind in (InteriorPoint, ActiveSet, DualNewton) if kind.fits(form))(form)
-
-
-def is_banded(rows: sp.csr_array) -> bool:
-    """Whether few rows share coordinates: steps of the active set are then cheap, and gradients tell little."""
-    return width(rows) <= max(4.0, 0.05 * rows.shape[0])
-
-
-def width(rows: sp.csr_array) -> float:
-    """How far back, on average, a row shares a coordinate with one before it."""
-    pattern, numbers = rows.astype(bool).astype(np.float64), np.arange(rows.shape[0])  # numbers of any size
-    if rows.nnz > DENSE * rows.shape[0] * rows.shape[1]:
-        pattern = pattern.toarray()
-        first = (pattern @ pattern.T > 0).argmax(1)
-        first = np.where(pattern.any(1), first, numbers)  # a row of zeros shares nothing
-    else:
-        shared, first = sp.coo_array(pattern @ pattern.T), numbers.copy()
-        np.minimum.at(first, shared.row, shared.col)
-    return float((numbers - first).mean()) if len(numbers) else 0.0
+    return next(kind for kind in GENERIC if kind.fits(form))(form)
 
 
 # -- the dual method -------------------------------------------------------------------------------------------------
@@ -179,9 +152,6 @@ class DualNewton(Solver):
 
     name = "dual Newton"
     may_be_long = True
-
-    def __init__(self, form: StandardForm | None = None) -> None:
-        """Nothing of the form is needed: all that counts is in the problem."""
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -294,6 +264,11 @@ def _dual_value(problem: Problem, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return 0.5 * ((z - problem.y) ** 2).sum(1) + (lam * excess).sum(1), z, excess
 
 
+# An interior point where rows are so sparse that a factor takes less than a fifth of a dense one's products
+# (Matrix.intervals), an active set where they are not, the dual method where nothing is compiled and on other devices.
+GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
+
+
 # -- points far from the set -----------------------------------------------------------------------------------------
 
 
@@ -305,8 +280,8 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         return solution
     part = problem.take(blurred)
     z = _start(part, solve)
-    for _ in range(ROUNDS):
-        close, t = _close_by(part, z)
+    for turn in range(MORE):
+        close, t = _close_by(part, z, min(NEAR * FARTHER ** max(0, turn - ROUNDS + 1), FARTHEST))
         inner = solve(close)
         if inner.z is None:
             break
@@ -317,8 +292,10 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
             status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
             now = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
             solution.replace(blurred[better], now, better)
-        z = inner.z
-        if bool((solution.residual[blurred] <= SHARPER).all()):
+        z = torch.where((inner.residual <= TOLERANCE)[:, None], inner.z, z)
+        left = (solution.residual[blurred] > (SHARPER if turn < ROUNDS - 1 else TOLERANCE)).nonzero()[:, 0]
+        blurred, part, z = blurred[left], part.take(left), z[left]
+        if not len(left):
             break
     return solution
 
@@ -343,12 +320,12 @@ def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
     return torch.nan_to_num(z)
 
 
-def _close_by(problem: Problem, z: Tensor) -> tuple[Problem, Tensor]:
-    """The problem of z + t (y − z), and t. Shape: (N, 1)."""
+def _close_by(problem: Problem, z: Tensor, near: float) -> tuple[Problem, Tensor]:
+    """The problem of z + t (y − z), so many sizes of z away, and t. Shape: (N, 1)."""
     away = problem.y - z
     size = z.abs().amax(1, keepdim=True)
     size = torch.where(size > 0, size, problem.y.abs().amax(1, keepdim=True))
-    t = (NEAR * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
+    t = (near * size / away.abs().amax(1, keepdim=True).clamp_min(FLOOR)).clamp_max(1.0)
     y = z + t * away
     return problem.at(y), t
 

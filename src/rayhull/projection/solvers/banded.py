@@ -11,9 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.core import operators
-from rayhull.projection.problem import Problem, Solution, Solver
-from rayhull.projection.solvers.any_rows import EXACT_STEPS, NO_GUESS, Guess, generic, in_core, refined
+from rayhull.projection.problem import Problem, Solution
+from rayhull.projection.solvers.any_rows import Compiled, effort, generic, in_core, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -22,7 +21,7 @@ WIDEST = 4  # rows before it with which a row may share coordinates: the kernel'
 LONG = 2000  # rows from which an interior point goes on where pivoting gave up, not the exact active set
 
 
-class Banded(Solver):
+class Banded(Compiled):
     """Independent inequalities in an order in which each shares coordinates with at most four before it; no bounds."""
 
     name = "banded"
@@ -42,13 +41,12 @@ class Banded(Solver):
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
             return self.with_bounds.solve(problem, guess)
-        solution, blurred = self._solve(problem, NO_GUESS if guess is None else (problem.active(guess), None))
-        return refined(problem, solution, lambda other: self._solve(other, NO_GUESS)[0]) if blurred else solution
+        return super().solve(problem, guess)
 
-    def _solve(self, problem: Problem, start: Guess) -> tuple[Solution, int]:
-        exact = EXACT_STEPS * (self.form.m + self.form.d) + 100 if self.form.m <= LONG else 0
-        effort = operators.Effort(0, 0.0, 0, exact, False)
-        return in_core(problem, self.rows, start, effort)
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        own = effort(self.form.m + self.form.d)
+        own = own if self.form.m <= LONG else own._replace(exact_steps=0)
+        return in_core(problem, self.rows, started(problem, guess), own)
 
 
 def is_curve(rows: sp.csr_array) -> bool:

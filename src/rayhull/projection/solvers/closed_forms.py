@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
-from rayhull.projection.solvers.any_rows import EXACT_STEPS, NO_GUESS, DualNewton, generic, in_core, refined
+from rayhull.projection.solvers.any_rows import Compiled, DualNewton, effort, generic, in_core, in_place, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -54,7 +53,6 @@ class Affine(Solver):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         self.with_bounds = generic(form)  # where a call brings bounds that the set has not
-        self._inverse: dict[torch.device, Tensor] = {}
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -64,18 +62,13 @@ class Affine(Solver):
         z = problem.y
         if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
             return self.with_bounds.solve(problem, guess)
-        inverse = self._on(z.device)
+        inverse = self.form.matrix.inverse(z)
         for _ in range(3):  # refinement: rows met to rounding
             z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
         solution = certified(problem, z, (problem.y - z) @ inverse)
         if problem.may_be_empty:  # the rows of the set agree; those of a sample need not
             solution.status[(solution.status == UNSOLVED) & (solution.residual > 1e-7)] = EMPTY
         return solution
-
-    def _on(self, device: torch.device) -> Tensor:
-        if device not in self._inverse:
-            self._inverse[device] = torch.as_tensor(self.form.matrix.pseudo_inverse, device=device)  # (d, M)
-        return self._inverse[device]
 
 
 class ClippedShift(Solver):
@@ -96,11 +89,9 @@ class ClippedShift(Solver):
         return form.matrix.count == 1
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        at, out = problem.places, problem.out
-        if at is not None and out is not None and problem.x is not None and self.form.compiled:
-            in_place = operators.InPlace(problem.x, at.index, at.scale, out)
-            sides = problem.c, problem.lower, problem.upper
-            return Solution(None, *operators.clipped_shift(in_place, self.row, sides, problem.m == 0))
+        if self.form.compiled:
+            at, z = in_place(problem)
+            return Solution(z, *operators.clipped_shift(at, self.row, problem.sides, problem.m == 0))
         row = self.form.matrix.dense(problem.c)[0]
         z, t, steps = _shift(problem, row, equality=problem.m == 0)
         solution = certified(problem, z, t[:, None], steps)
@@ -113,8 +104,8 @@ class ClippedShift(Solver):
         at, x = problem.places, problem.x
         if at is None or x is None or not self.form.compiled:
             return False
-        bounds, equality = (problem.lower, problem.upper), problem.m == 0
-        operators.clipped_shift_backward(g, x, at.index, at.scale, multipliers, self.row, *bounds, equality, out)
+        places, bounds = operators.InPlace(x, at.index, at.scale, out), (problem.lower, problem.upper)
+        operators.clipped_shift_backward(g, places, self.row, multipliers, bounds, problem.m == 0)
         return True
 
 
@@ -192,8 +183,7 @@ class Chain(Solver):
         found = path_order(form)
         assert found is not None
         order, between = found
-        root = np.ones(form.d) if form.root is None else form.root
-        rows = form.matrix.rows
+        root, rows = form.roots, form.matrix.rows
         first = rows.indptr[:-1]
         unit_steps = 1 / (np.abs(rows.data[first]) * root[rows.indices[first]])
         self.path = operators.Path(
@@ -219,8 +209,8 @@ class Chain(Solver):
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
         assert problem.places is not None
         assert problem.x is not None
-        at = self._along_path(problem.places)
-        operators.pool_adjacent_backward(g, problem.x, *at, multipliers, *self.path, problem.lower, problem.upper, out)
+        at = operators.InPlace(problem.x, *self._along_path(problem.places), out)
+        operators.pool_adjacent_backward(g, at, self.path, multipliers, (problem.lower, problem.upper))
         return True
 
     def _along_path(self, places: Places) -> tuple[Tensor, Tensor | None]:
@@ -277,7 +267,7 @@ def _are_alike(bound: Tensor) -> Tensor:
     return ((bound == first) | close).all()
 
 
-class Forest(Solver):
+class Forest(Compiled):
     """min ½‖z − y‖² subject to x[i] − x[j] <= s for some pairs, and bounds: a dual active-set method on trees.
 
     Rows are edges between coordinates, and active rows form trees, in which every x follows from one: a step is linear
@@ -288,23 +278,16 @@ class Forest(Solver):
 
     def __init__(self, form: StandardForm, *, clamped: bool = False) -> None:
         super().__init__(form)
-        rows = form.matrix.rows
-        root = np.ones(form.d) if form.root is None else form.root
-        stored = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), np.zeros((0, 0))
-        lengths = np.asarray(abs(rows).sum(1)).ravel()
-        self.rows = operators.Rows(*map(torch.from_numpy, (*stored, lengths, root, _from_below(form))))
-        most = EXACT_STEPS * (form.m + form.d) + 100
-        self.effort = operators.Effort(0, 0.0, 0, most, False, clamped)
+        roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
+        self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
+        self.effort = effort(form.m + form.d, clamped=clamped)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.differences is not None
 
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        start = NO_GUESS if guess is None else (problem.active(guess), problem.at_bound(guess))
-        solution, blurred = in_core(problem, self.rows, start, self.effort)
-        again = partial(in_core, rows=self.rows, guess=NO_GUESS, effort=self.effort)
-        return refined(problem, solution, lambda other: again(other)[0]) if blurred else solution
+    def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
+        return in_core(problem, self.rows, started(problem, guess), self.effort)
 
 
 def _from_below(form: StandardForm) -> Array:

@@ -30,9 +30,6 @@ class LeastDistance(Solver):
     name = "least distance"
     may_be_long = True
 
-    def __init__(self, form: StandardForm | None = None) -> None:
-        """Nothing of the form is needed: all that counts is in the problem."""
-
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return True

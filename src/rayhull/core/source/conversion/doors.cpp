@@ -20,7 +20,7 @@ constexpr int NO_MEMORY = -1;
 
 // f's status, or NO_MEMORY: nothing is thrown across a door.
 template <class F>
-int guarded(F f) noexcept {
+int64_t guarded(F f) noexcept {
   try {
     return f();
   } catch (const std::exception&) {
@@ -91,11 +91,7 @@ RAYHULL_EXPORT const char* rayhull_level() {
 // Independent rows modulo a prime: how many, or NO_MEMORY. `rows` and `columns` have room for min(m, k).
 RAYHULL_EXPORT int64_t rayhull_independent_rows(const int64_t* A, int64_t m, int64_t k, int64_t prime, int64_t* rows,
                                                 int64_t* columns) {
-  try {
-    return independent_rows(A, m, k, prime, rows, columns);
-  } catch (const std::exception&) {
-    return NO_MEMORY;
-  }
+  return guarded([&] { return independent_rows(A, m, k, prime, rows, columns); });
 }
 
 // Rows of values below 2^62 in size, each divided by its greatest common divisor. Returns how many that changes.
@@ -111,21 +107,21 @@ RAYHULL_EXPORT int64_t rayhull_primitive(const int64_t* values, int64_t rows, in
 
 // weights (rows, many) times edges (many, width), each row divided by its greatest common divisor: 0, or TOO_LONG where
 // 62 bits do not hold an entry, or NO_MEMORY.
-RAYHULL_EXPORT int rayhull_primitive_product(const int64_t* weights, const int64_t* edges, int64_t rows, int64_t many,
-                                             int64_t width, int64_t* out) {
-  return guarded([&] { return primitive_product(weights, edges, rows, many, width, out) ? 0 : static_cast<int>(TOO_LONG); });
+RAYHULL_EXPORT int64_t rayhull_primitive_product(const int64_t* weights, const int64_t* edges, int64_t rows,
+                                                 int64_t many, int64_t width, int64_t* out) {
+  return guarded([&] { return primitive_product(weights, edges, rows, many, width, out) ? 0 : TOO_LONG; });
 }
 
 // A Fault, or NO_MEMORY; see verification.hpp.
-RAYHULL_EXPORT int rayhull_examine(const int64_t* C, int64_t n, int64_t k, const int64_t* Y, int64_t rays, int64_t prime,
-                                   int threads, Word* zeros, uint8_t* extreme) {
-  return guarded([&] { return static_cast<int>(examine({C, Y, n, k, rays}, prime, threads, zeros, extreme)); });
+RAYHULL_EXPORT int64_t rayhull_examine(const int64_t* C, int64_t n, int64_t k, const int64_t* Y, int64_t rays,
+                                       int64_t prime, int64_t threads, Word* zeros, uint8_t* extreme) {
+  return guarded([&] { return examine({C, Y, n, k, rays}, prime, static_cast<int>(threads), zeros, extreme); });
 }
 
 // A cone to take rows into, or null without memory; rayhull_close_cone ends it. `C` is null for exact arithmetic.
 RAYHULL_EXPORT Handle* rayhull_open_cone(const Arrays* cone, const double* C) {
   std::unique_ptr<Handle> made;
-  const int status = guarded([&] {
+  const int64_t status = guarded([&] {
     made = std::make_unique<Handle>();
     made->is_exact = C == nullptr;
     if (made->is_exact)
@@ -138,11 +134,12 @@ RAYHULL_EXPORT Handle* rayhull_open_cone(const Arrays* cone, const double* C) {
 }
 
 // Takes rows; returns an Outcome or NO_MEMORY, after which the cone is of no use.
-RAYHULL_EXPORT int rayhull_take_rows(Handle* handle, const int64_t* order, const Budget* budget, Progress* progress,
-                                     int threads, int64_t most_work) {
+RAYHULL_EXPORT int64_t rayhull_take_rows(Handle* handle, const int64_t* order, const Budget* budget, Progress* progress,
+                                         int64_t threads, int64_t most_work) {
   return guarded([&] {
     Watch watch(*progress, *budget);
-    return handle->with_cone([&](auto& cone) { return take_rows(cone, order, watch, threads, most_work); });
+    const auto take = [&](auto& cone) { return take_rows(cone, order, watch, static_cast<int>(threads), most_work); };
+    return handle->with_cone(take);
   });
 }
 
@@ -159,11 +156,11 @@ RAYHULL_EXPORT void rayhull_close_cone(Handle* handle) { delete handle; }
 // Adjacent pairs: 0 chosen by size, 1 directly, 2 by edges (simple rays only), 3 by trees. Writes at most `room` pairs;
 // returns how many there are, or NO_MEMORY.
 RAYHULL_EXPORT int64_t rayhull_adjacent_pairs(const Word* sets, int64_t rays, int64_t words, int64_t need,
-                                              const int64_t* above, int64_t p, const int64_t* below, int64_t q, int way,
-                                              int threads, int64_t* out, int64_t room) {
-  try {
+                                              const int64_t* above, int64_t p, const int64_t* below, int64_t q,
+                                              int64_t way, int64_t threads, int64_t* out, int64_t room) {
+  return guarded([&] {
     const ZeroSets zeros{sets, rays, words, words, need};
-    const Search search{threads, [](int64_t) { return false; }};
+    const Search search{static_cast<int>(threads), [](int64_t) { return false; }};
     const std::vector<int64_t> a(above, above + p), b(below, below + q);
     const auto found = way == 1   ? pairs_directly(zeros, a, b, search)
                        : way == 2 ? pairs_by_edges(zeros, a, b, search)
@@ -172,7 +169,5 @@ RAYHULL_EXPORT int64_t rayhull_adjacent_pairs(const Word* sets, int64_t rays, in
     for (int64_t i = 0; i < std::min<int64_t>(room, found.size()); i++)
       out[2 * i] = found[i].above, out[2 * i + 1] = found[i].below;
     return static_cast<int64_t>(found.size());
-  } catch (const std::exception&) {
-    return NO_MEMORY;
-  }
+  });
 }

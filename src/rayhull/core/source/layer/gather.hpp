@@ -29,8 +29,8 @@ void scatter(V value, T* to, int64_t stride, int64_t count) {
 }
 
 // Eight rows of eight floats, turned: pairs, then fours, then halves change places.
-inline void transpose(Eight* r) {
-  Eight s[LANES];
+inline void transpose(Floats* r) {
+  Floats s[LANES];
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) {
     s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -38,13 +38,13 @@ inline void transpose(Eight* r) {
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++) {
-    const Eight x = s[4 * (i / 2) + i % 2], y = s[4 * (i / 2) + i % 2 + 2];
+    const Floats x = s[4 * (i / 2) + i % 2], y = s[4 * (i / 2) + i % 2 + 2];
     r[4 * (i / 2) + 2 * (i % 2)] = __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13);
     r[4 * (i / 2) + 2 * (i % 2) + 1] = __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15);
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++) {
-    const Eight x = r[i], y = r[i + 4];
+    const Floats x = r[i], y = r[i + 4];
     r[i] = __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
     r[i + 4] = __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
   }
@@ -61,7 +61,7 @@ void gather_rows(const T* from, int64_t stride, int64_t count, int64_t width, V*
   if constexpr (BY_SQUARES<T, V>) {
     for (; count == LANES && width >= LANES && j < width; j += LANES) {
       const int64_t column = std::min(j, width - LANES);
-      Eight square[LANES];
+      Floats square[LANES];
       for (int64_t lane = 0; lane < LANES; lane++) square[lane] = load(from + lane * stride + column);
       transpose(square);
       for (int64_t i = 0; i < LANES; i++) to[column + i] = converted<V>(Singles(square[i]));
@@ -77,7 +77,7 @@ void scatter_rows(const V* values, int64_t width, T* to, int64_t stride, int64_t
   if constexpr (BY_SQUARES<T, V>) {
     for (; count == LANES && width >= LANES && j < width; j += LANES) {
       const int64_t column = std::min(j, width - LANES);
-      Eight square[LANES];
+      Floats square[LANES];
       for (int64_t i = 0; i < LANES; i++) square[i] = converted<Singles>(values[column + i]).v;
       transpose(square);
       for (int64_t lane = 0; lane < LANES; lane++) store(square[lane], to + lane * stride + column);

@@ -6,65 +6,35 @@
 #include <cstring>
 #include <type_traits>
 
+#include "../projection/eight.hpp"
+
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
 
 namespace rayhull::layer {
 
-constexpr int64_t LANES = 8;
+constexpr int64_t LANES = EIGHT;
 
-using Four = double __attribute__((vector_size(32)));
-using FourBits = int64_t __attribute__((vector_size(32)));
+using Four = rayhull::Lanes;
+using Lanes = rayhull::Eight;
+using Mask = rayhull::Which;
 
-inline Four four(double x) { return Four{x, x, x, x}; }
-
-struct Lanes {
-  Four a, b;
-
-  // Copied by two vectors: a plain copy of the bytes goes by sixteen, and a vector that is loaded next waits for them.
-  Lanes() = default;
-  Lanes(const Lanes& x) : a(x.a), b(x.b) {}
-  Lanes& operator=(const Lanes& x) { a = x.a, b = x.b; return *this; }
-  Lanes(Four first, Four second) : a(first), b(second) {}
-  Lanes(double x) : a(four(x)), b(four(x)) {}  // NOLINT: a number stands for eight of it
-
-  Lanes& operator+=(Lanes y) { a += y.a, b += y.b; return *this; }
-  Lanes& operator-=(Lanes y) { a -= y.a, b -= y.b; return *this; }
-};
-
-inline Lanes operator+(Lanes x, Lanes y) { return {x.a + y.a, x.b + y.b}; }
-inline Lanes operator-(Lanes x, Lanes y) { return {x.a - y.a, x.b - y.b}; }
-inline Lanes operator*(Lanes x, Lanes y) { return {x.a * y.a, x.b * y.b}; }
-inline Lanes operator/(Lanes x, Lanes y) { return {x.a / y.a, x.b / y.b}; }
-inline Lanes operator-(Lanes x) { return {-x.a, -x.b}; }
-
-// Which lanes: all bits set, or none.
-struct Mask {
-  FourBits a, b;
-};
-
-inline Mask operator<(Lanes x, Lanes y) { return {x.a < y.a, x.b < y.b}; }
-inline Mask operator<=(Lanes x, Lanes y) { return {x.a <= y.a, x.b <= y.b}; }
-inline Mask operator>(Lanes x, Lanes y) { return y < x; }
-inline Mask operator&(Mask x, Mask y) { return {x.a & y.a, x.b & y.b}; }
-
-inline Lanes where(Mask mask, Lanes x, Lanes y) { return {mask.a ? x.a : y.a, mask.b ? x.b : y.b}; }
-inline Lanes max(Lanes x, Lanes y) { return where(x < y, y, x); }  // not a number in y is passed over
-inline Lanes min(Lanes x, Lanes y) { return where(y < x, y, x); }
-inline Lanes abs(Lanes x) { return max(x, -x); }
+inline Lanes max(Lanes x, Lanes y) { return larger(y, x); }  // not a number in y is passed over
+inline Lanes min(Lanes x, Lanes y) { return where(x > y, y, x); }
+inline Lanes abs(Lanes x) { return magnitude(x); }
 
 // -- single precision, and a single sample ---------------------------------------------------------------------------
 
-using Eight = float __attribute__((vector_size(32)));
+using Floats = float __attribute__((vector_size(32)));
 using EightBits = int32_t __attribute__((vector_size(32)));
 
 struct Singles {
-  Eight v;
+  Floats v;
 
   Singles() = default;
-  explicit Singles(Eight x) : v(x) {}
-  Singles(float x) : v(Eight{x, x, x, x, x, x, x, x}) {}  // NOLINT: a number stands for eight of it
+  explicit Singles(Floats x) : v(x) {}
+  Singles(float x) : v(Floats{x, x, x, x, x, x, x, x}) {}  // NOLINT: a number stands for eight of it
 
   Singles& operator+=(Singles y) { v += y.v; return *this; }
 };
@@ -78,13 +48,13 @@ inline EightBits operator<=(Singles x, Singles y) { return x.v <= y.v; }
 inline EightBits operator>(Singles x, Singles y) { return x.v > y.v; }
 inline Singles where(EightBits mask, Singles x, Singles y) { return Singles(mask ? x.v : y.v); }
 inline float where(bool mask, float x, float y) { return mask ? x : y; }
-inline double where(bool mask, double x, double y) { return mask ? x : y; }
+using rayhull::where;
 
 // Eight floats where they lie.
-using EightThere = float __attribute__((vector_size(32), aligned(4), may_alias));
+using FloatsThere = float __attribute__((vector_size(32), aligned(4), may_alias));
 
-inline Eight load(const float* from) { return *reinterpret_cast<const EightThere*>(from); }
-inline void store(Eight x, float* to) { *reinterpret_cast<EightThere*>(to) = x; }
+inline Floats load(const float* from) { return *reinterpret_cast<const FloatsThere*>(from); }
+inline void store(Floats x, float* to) { *reinterpret_cast<FloatsThere*>(to) = x; }
 
 // The number type of a vector; of a number, itself.
 template <class V>
@@ -148,7 +118,7 @@ inline V load_signs(const int8_t* from) {
     std::memcpy(&bytes, from, sizeof bytes);
     const EightBits signs = __builtin_convertvector(bytes, EightBits);
 #endif
-    return converted<V>(Singles(__builtin_convertvector(signs, Eight)));
+    return converted<V>(Singles(__builtin_convertvector(signs, Floats)));
   }
 }
 

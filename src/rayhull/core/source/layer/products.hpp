@@ -78,7 +78,7 @@ constexpr int64_t padded(int64_t n) {
 // out_j = sum_i w_i A_ij for one sample, A (m, padded n), out (padded n).
 template <class S>
 inline void combination_of_one(const S* A, int64_t m, int64_t n, const S* w, S* out) {
-  using Vector = std::conditional_t<std::is_same_v<S, float>, Eight, Four>;
+  using Vector = std::conditional_t<std::is_same_v<S, float>, Floats, Four>;
   constexpr int64_t width = sizeof(Vector) / sizeof(S);
   const int64_t along = padded<S>(n);
   int64_t j = 0;

@@ -68,9 +68,9 @@ class Forward : Constants<V> {
 
   // Returns the mark of what comes out.
   template <class T>
-  V run(const T* from, const RowBounds& bounds, T* to, int8_t* states, int64_t sample, int64_t count) {
+  V run(const T* from, Side least, Side most, T* to, int8_t* states, int64_t sample, int64_t count) {
     gather_rows(from + sample * p.n, p.n, count, p.n, y.data());
-    take(bounds.low, bounds.low_stride, sample, count, low), take(bounds.high, bounds.high_stride, sample, count, high);
+    take(least, sample, count, low), take(most, sample, count, high);
     this->rows.product(y.data(), Base::into(t.data())), this->first.product(y.data(), Base::into(s.data()));
     mark_bounds();
     for (int64_t step = 0; step < p.steps; step++) clamp(states, sample, count, step), advance();
@@ -84,8 +84,8 @@ class Forward : Constants<V> {
   std::vector<V> y, x, t, s, w, ahead, low, high;
   std::vector<int8_t> signs;
 
-  void take(const double* bound, int64_t stride, int64_t sample, int64_t count, std::vector<V>& to) const {
-    gather_rows(bound + sample * stride, stride, stride ? count : WIDTH, p.k, to.data());
+  void take(Side bound, int64_t sample, int64_t count, std::vector<V>& to) const {
+    gather_rows(bound.of(sample), bound.stride, bound.stride ? count : WIDTH, p.k, to.data());
   }
 
   // A bound that is not a number makes the sample none.
@@ -209,10 +209,10 @@ class Groups {
 }  // namespace
 
 template <class T>
-void splitting(const SplittingProblem& problem, const T* y, const RowBounds& bounds, T* x, int8_t* states, int64_t start,
+void splitting(const SplittingProblem& problem, const T* y, Side low, Side high, T* x, int8_t* states, int64_t start,
                int64_t stop) {
   Groups<Forward, T>(problem).each(start, stop, [&](auto& kernel, int64_t first, int64_t count) {
-    return kernel.run(y, bounds, x, states, first, count);
+    return kernel.run(y, low, high, x, states, first, count);
   });
 }
 
@@ -224,8 +224,8 @@ void splitting_backward(const SplittingProblem& problem, const T* g, const int8_
   });
 }
 
-template void splitting<float>(const SplittingProblem&, const float*, const RowBounds&, float*, int8_t*, int64_t, int64_t);
-template void splitting<double>(const SplittingProblem&, const double*, const RowBounds&, double*, int8_t*, int64_t, int64_t);
+template void splitting<float>(const SplittingProblem&, const float*, Side, Side, float*, int8_t*, int64_t, int64_t);
+template void splitting<double>(const SplittingProblem&, const double*, Side, Side, double*, int8_t*, int64_t, int64_t);
 template void splitting_backward<float>(const SplittingProblem&, const float*, const int8_t*, float*, float*, float*, int64_t,
                                         int64_t);
 template void splitting_backward<double>(const SplittingProblem&, const double*, const int8_t*, double*, double*, double*,

@@ -5,7 +5,7 @@
 //   w = clamp(t, low, high),  x = onto y + last (2 w - t)
 #pragma once
 
-#include <cstdint>
+#include "../projection/places.hpp"
 
 namespace rayhull::layer {
 
@@ -18,14 +18,9 @@ struct SplittingProblem {
   double relaxation;
 };
 
-struct RowBounds {
-  const double *low, *high;  // (k) for all samples, or for each
-  int64_t low_stride, high_stride;
-};
-
-// x (n) of the samples start .. stop - 1; states (steps + 1, k), or null: -1 where t < low, 1 where t > high, else 0.
+// x (n) of the samples start .. stop - 1, for bounds (k); states (steps + 1, k), or null: -1 where t < low, 1 where t > high, else 0.
 template <class T>
-void splitting(const SplittingProblem& problem, const T* y, const RowBounds& bounds, T* x, int8_t* states, int64_t start,
+void splitting(const SplittingProblem& problem, const T* y, Side low, Side high, T* x, int8_t* states, int64_t start,
                int64_t stop);
 
 // From the gradient in x (n) to those in y (n), low and high (k).

@@ -4,9 +4,13 @@
 #include "../projection/active_set.hpp"
 #include "tensors.hpp"
 
-#include <tuple>
-
 namespace rayhull {
+
+using FoundAndBlurred = std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t>;
+
+inline FoundAndBlurred with_blurred(const std::pair<Found, int64_t>& found) {
+  return std::tuple_cat(found.first, std::make_tuple(found.second));
+}
 
 // Rows as tensors: dense (M, d), dense for each sample (n, M, d), or the entries of sparse ones with their columns. `sweep`
 // beside `roots` is the order in which differences are tried; alone, that of banded rows.
@@ -26,7 +30,8 @@ struct RowTensors {
     STD_TORCH_CHECK(!shared || lengths.numel() == count, "rayhull: one length for each row");
     STD_TORCH_CHECK(shared || data.size(0) == n, "rayhull: rows for another number of samples");
     STD_TORCH_CHECK(products.numel() == 0 || products.numel() == count * count, "rayhull: products of other rows");
-    if (sparse) check_sparse(count, d);
+    STD_TORCH_CHECK(!sparse || columns.numel() == data.numel(), "rayhull: sparse rows do not fit together");
+    if (sparse) check_sparse(begin, columns, count, d);
     if (sweep_) sweep = dense<int32_t>(*sweep_, 1), check_indices(*sweep, count);
     if (roots_ && sweep_) roots = dense<double>(*roots_, 1), check_differences(count, d);
     rows = {count, d, read<double>(data), sparse ? read<int32_t>(columns) : nullptr,
@@ -38,14 +43,6 @@ struct RowTensors {
   }
 
  private:
-  void check_sparse(int64_t count, int64_t d) const {
-    const int64_t* places = read<int64_t>(begin);
-    STD_TORCH_CHECK(count >= 0 && places[0] == 0 && places[count] == data.numel() && columns.numel() == data.numel(),
-                    "rayhull: sparse rows do not fit together");
-    for (int64_t i = 0; i < count; i++) STD_TORCH_CHECK(places[i] <= places[i + 1], "rayhull: sparse rows out of order");
-    check_indices(columns, d);
-  }
-
   void check_differences(int64_t count, int64_t d) const {
     STD_TORCH_CHECK(data.dim() == 1 && roots->numel() == d && sweep->numel() == count,
                     "rayhull: differences are sparse rows, with a root for each coordinate");
@@ -61,32 +58,25 @@ struct RowTensors {
 
 // A first guess (blocks, rows) and (blocks, d), or none; c (1 or blocks, rows), bounds (1 or blocks, d)
 // -> multipliers (blocks, rows), residual, steps, status (blocks), open, blurred
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t> active_set(
-    Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data, Tensor columns, Tensor begin,
-    Tensor products, Tensor lengths, std::optional<Tensor> roots, std::optional<Tensor> sweep, int64_t m,
-    Tensor c, Tensor lower, Tensor upper, std::optional<Tensor> active, std::optional<Tensor> state, int64_t gradient_steps, double step, int64_t pivots, int64_t exact_steps, bool lazy,
-    bool clamped) {
+inline FoundAndBlurred active_set(Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data, Tensor columns,
+                                  Tensor begin, Tensor products, Tensor lengths, std::optional<Tensor> roots,
+                                  std::optional<Tensor> sweep, int64_t m, Tensor c, Tensor lower, Tensor upper,
+                                  std::optional<Tensor> active, std::optional<Tensor> state, int64_t gradient_steps,
+                                  double step, int64_t pivots, int64_t exact_steps, bool clamped) {
   const PlaceTensors at(x, index, scale, out);
   const int64_t n = at.blocks(), d = at.places.size;
   const RowTensors given(data, columns, begin, products, lengths, roots, sweep, n, d);
   const int64_t count = given.rows.count;
-  c = sides(c, n, count), lower = sides(lower, n, d), upper = sides(upper, n, d);
+  const BlockTensors blocks(at, c, lower, upper, count);
   STD_TORCH_CHECK(0 <= m && m <= count, "rayhull: more inequalities than rows");
   if (active) active = dense<bool>(*active, 2);
   if (state) state = dense<int8_t>(*state, 2);
   STD_TORCH_CHECK((!active || active->numel() == n * count) && (!state || state->numel() == n * d),
                   "rayhull: a guess of another shape");
-  const Tensor multipliers = empty<double>({n, count});
-  const ReportTensors to(n);
-  const Problem problem{at.places, given.rows, given.stride, m, side(c), side(lower), side(upper),
+  const Problem problem{at.places, given.rows, given.stride, m, side(blocks.c), side(blocks.lower), side(blocks.upper),
                         active ? read<bool>(*active) : nullptr, state ? read<int8_t>(*state) : nullptr};
-  const Effort effort{gradient_steps, step, pivots, exact_steps, lazy, clamped};
-  std::atomic<int64_t> open{0}, blurred{0};
-  parallel(at.samples(), 8, [&](int64_t from, int64_t end) {
-    const Tally tally = solve_active_set(problem, effort, write<double>(multipliers), to.report(), from, end);
-    open += tally.open, blurred += tally.blurred;
-  });
-  return {multipliers, to.residual, to.steps, to.status, open, blurred};
+  const Effort effort{gradient_steps, step, pivots, exact_steps, clamped};
+  return with_blurred(blocks.solve(8, [&](auto... to) { return solve_active_set(problem, effort, to...); }));
 }
 
 // q (n, M), active (n, M), state (n, d) -> w (n, M)

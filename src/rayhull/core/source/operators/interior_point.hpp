@@ -1,9 +1,8 @@
-// The operators around solve_interior_point and interval_multipliers.
+// The operators around solve_interior_point, interval_multipliers and PatternOfFactor.
 #pragma once
 
 #include "../projection/interior_point.hpp"
 #include "active_set.hpp"
-#include "sparse_cholesky.hpp"
 
 namespace rayhull {
 
@@ -19,10 +18,9 @@ struct IntervalTensors {
         pattern_begin(dense<int64_t>(pattern_begin_, 1)), pattern_rows(dense<int32_t>(pattern_rows_, 1)) {
     const int64_t count = begin.numel() - 1, n = by_rows ? count : d;
     STD_TORCH_CHECK(high.numel() == count && low.numel() == count && coordinate.numel() == d &&
-                        pattern_begin.numel() == n + 1 && data.numel() == columns.numel() &&
-                        read<int64_t>(begin)[count] == data.numel(),
+                        pattern_begin.numel() == n + 1 && data.numel() == columns.numel(),
                     "rayhull: intervals do not fit together");
-    check_indices(columns, d), check_indices(coordinate, d), check_columns(pattern_begin, pattern_rows, n);
+    check_indices(coordinate, d), check_sparse(begin, columns, count, d), check_sparse(pattern_begin, pattern_rows, n, n);
     bool fine = true;
     for (int64_t i = 0; i < count; i++) {
       const int32_t one = read<int32_t>(high)[i], other = read<int32_t>(low)[i];
@@ -36,30 +34,24 @@ struct IntervalTensors {
 };
 
 // As active_set; `guess` (blocks, rows) are multipliers
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t> interior_point(
-    Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data, Tensor columns, Tensor begin, int64_t m,
-    Tensor c, Tensor lower, Tensor upper, std::optional<Tensor> guess, Tensor own_data, Tensor own_columns, Tensor own_begin,
-    Tensor high, Tensor low, Tensor coordinate, Tensor pattern_begin, Tensor pattern_rows, bool by_rows) {
+inline FoundAndBlurred interior_point(Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data,
+                                      Tensor columns, Tensor begin, int64_t m, Tensor c, Tensor lower, Tensor upper,
+                                      std::optional<Tensor> guess, Tensor own_data, Tensor own_columns, Tensor own_begin,
+                                      Tensor high, Tensor low, Tensor coordinate, Tensor pattern_begin, Tensor pattern_rows,
+                                      bool by_rows) {
   const PlaceTensors at(x, index, scale, out);
   const int64_t n = at.blocks(), d = at.places.size;
   const Tensor none = empty<double>({0, 0}), lengths = empty<double>({begin.numel() - 1});
   const RowTensors given(data, columns, begin, none, lengths, std::nullopt, std::nullopt, n, d);
   const int64_t count = given.rows.count;
-  c = sides(c, n, count), lower = sides(lower, n, d), upper = sides(upper, n, d);
+  const BlockTensors blocks(at, c, lower, upper, count);
   if (guess) guess = dense<double>(*guess, 2);
   STD_TORCH_CHECK(0 <= m && m <= count && (!guess || guess->numel() == n * count), "rayhull: a guess of another shape");
   const IntervalTensors own(own_data, own_columns, own_begin, high, low, coordinate, pattern_begin, pattern_rows, by_rows,
                             count, d);
-  const Tensor multipliers = empty<double>({n, count});
-  const ReportTensors to(n);
-  const Problem problem{at.places, given.rows, 0, m, side(c), side(lower), side(upper), nullptr, nullptr};
-  std::atomic<int64_t> open{0}, blurred{0};
-  parallel(at.samples(), 8, [&](int64_t from, int64_t end) {
-    const Tally tally = solve_interior_point(problem, own.intervals, guess ? read<double>(*guess) : nullptr,
-                                             write<double>(multipliers), to.report(), from, end);
-    open += tally.open, blurred += tally.blurred;
-  });
-  return {multipliers, to.residual, to.steps, to.status, open, blurred};
+  const Problem problem{at.places, given.rows, 0, m, side(blocks.c), side(blocks.lower), side(blocks.upper), nullptr, nullptr};
+  const double* start = guess ? read<double>(*guess) : nullptr;
+  return with_blurred(blocks.solve(8, [&](auto... to) { return solve_interior_point(problem, own.intervals, start, to...); }));
 }
 
 // As active_system.
@@ -75,6 +67,19 @@ inline Tensor interval_system(Tensor own_data, Tensor own_columns, Tensor own_be
     interval_multipliers(own.intervals, count, read<double>(q), read<bool>(active), read<int8_t>(state), write<double>(w), a, b);
   });
   return w;
+}
+
+// A symmetric matrix by columns, of which the lower triangle is read -> L below its diagonal: begin, rows
+inline std::tuple<Tensor, Tensor> sparse_pattern(Tensor begin, Tensor rows) {
+  begin = dense<int64_t>(begin, 1), rows = dense<int32_t>(rows, 1);
+  const int64_t n = begin.numel() - 1;
+  check_sparse(begin, rows, n, n);
+  const PatternOfFactor found(n, read<int64_t>(begin), read<int32_t>(rows));
+  const Pattern pattern = found.view();
+  const Tensor own_begin = empty<int64_t>({n + 1}), own_rows = empty<int32_t>({pattern.begin[n]});
+  std::copy(pattern.begin, pattern.begin + n + 1, write<int64_t>(own_begin));
+  std::copy(pattern.rows, pattern.rows + pattern.begin[n], write<int32_t>(own_rows));
+  return {own_begin, own_rows};
 }
 
 }  // namespace rayhull

@@ -27,8 +27,7 @@ Tensor leak_of(Tensor g, Tensor d, std::optional<Tensor> through, std::optional<
   const Tensor out = empty<T>({samples, n});
   const layer::Leak<T> problem{n, blocks, read<T>(g), read<T>(d), unit ? read<T>(*unit) : nullptr, number,
                                share, far, through ? read<T>(*through) : nullptr, clamps, write<T>(out)};
-  parallel((samples + 7) / 8, 1 + (1 << 12) / (n + 1),
-           [&](int64_t a, int64_t b) { layer::leak(problem, 8 * a, std::min(samples, 8 * b)); });
+  in_eights(samples, 4 * (n + 1), [&](auto... which) { layer::leak(problem, which...); });
   return out;
 }
 

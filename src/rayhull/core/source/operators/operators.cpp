@@ -5,7 +5,6 @@
 #include "chain.hpp"
 #include "clipped_shift.hpp"
 #include "interior_point.hpp"
-#include "sparse_cholesky.hpp"
 #include "leak.hpp"
 #include "splitting.hpp"
 #include "strict_pull.hpp"
@@ -20,15 +19,15 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "clipped_shift(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor a, Tensor c, Tensor lower, "
       "Tensor upper, bool equality) -> (Tensor, Tensor, Tensor, Tensor, int)");
   library.def(
-      "clipped_shift_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor shifts, Tensor a, Tensor lower, "
-      "Tensor upper, bool equality, Tensor(out!) out) -> Tensor");
+      "clipped_shift_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor a, "
+      "Tensor shifts, Tensor lower, Tensor upper, bool equality) -> Tensor");
   library.def(
-      "pool_adjacent_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor multipliers, Tensor order, Tensor rows, "
-      "Tensor unit_steps, Tensor roots, Tensor lower, Tensor upper, Tensor(out!) out) -> Tensor");
+      "pool_adjacent_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor order, "
+      "Tensor rows, Tensor unit_steps, Tensor roots, Tensor multipliers, Tensor lower, Tensor upper) -> Tensor");
   library.def(
       "active_set(Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, Tensor begin, "
       "Tensor products, Tensor lengths, Tensor? roots, Tensor? sweep, int m, Tensor c, Tensor lower, Tensor upper, "
-      "Tensor? active, Tensor? state, int gradient_steps, float step, int pivots, int exact_steps, bool lazy, bool clamped) "
+      "Tensor? active, Tensor? state, int gradient_steps, float step, int pivots, int exact_steps, bool clamped) "
       "-> (Tensor, Tensor, Tensor, Tensor, int, int)");
   library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
@@ -41,9 +40,7 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
   library.def(
       "interval_system(Tensor own_data, Tensor own_columns, Tensor own_begin, Tensor high, Tensor low, Tensor coordinate, "
       "Tensor pattern_begin, Tensor pattern_rows, bool by_rows, Tensor q, Tensor active, Tensor state) -> Tensor");
-  library.def("sparse_factor(Tensor begin, Tensor rows, Tensor data) -> (Tensor, Tensor, Tensor, Tensor)");
-  library.def(
-      "sparse_solve(Tensor begin, Tensor rows, Tensor lower, Tensor inverse, Tensor order, Tensor b) -> Tensor");
+  library.def("sparse_pattern(Tensor begin, Tensor rows) -> (Tensor, Tensor)");
   library.def(
       "splitting(Tensor y, Tensor rows, Tensor first, Tensor turn, Tensor last, Tensor onto, Tensor low, Tensor high, "
       "int steps, float relaxation, bool keep) -> (Tensor x, Tensor states)");
@@ -68,8 +65,7 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("interior_point", TORCH_BOX(&rayhull::interior_point));
   library.impl("interval_system", TORCH_BOX(&rayhull::interval_system));
-  library.impl("sparse_factor", TORCH_BOX(&rayhull::sparse_factor));
-  library.impl("sparse_solve", TORCH_BOX(&rayhull::sparse_solve));
+  library.impl("sparse_pattern", TORCH_BOX(&rayhull::sparse_pattern));
   library.impl("splitting", TORCH_BOX(&rayhull::splitting));
   library.impl("splitting_backward", TORCH_BOX(&rayhull::splitting_backward));
   library.impl("leak", TORCH_BOX(&rayhull::leak));

@@ -33,9 +33,8 @@ struct SplittingTensors {
   // run(start, stop) over samples, on threads that take whole groups of eight.
   template <class F>
   void each(int64_t samples, const F& run) const {
-    const int64_t n = problem.n, k = problem.k, groups = (samples + 7) / 8;
-    const int64_t work = 1 + n * (n + 3 * k) + problem.steps * k * problem.rank;
-    parallel(groups, 1 + (1 << 14) / work, [&](int64_t a, int64_t b) { run(8 * a, std::min(samples, 8 * b)); });
+    const int64_t n = problem.n, k = problem.k;
+    in_eights(samples, 1 + n * (n + 3 * k) + problem.steps * k * problem.rank, run);
   }
 };
 
@@ -45,10 +44,9 @@ std::tuple<Tensor, Tensor> splitting_of(const SplittingTensors& by, Tensor y, Te
   y = dense<T>(y, 2), low = sides(low, samples, k), high = sides(high, samples, k);
   const Tensor x = empty<T>({samples, by.problem.n});
   const Tensor states = keep ? empty<int8_t>({samples, by.problem.steps + 1, k}) : empty<int8_t>({0});
-  const Side least = side(low), most = side(high);
-  const layer::RowBounds bounds{least.data, most.data, least.stride, most.stride};
   by.each(samples, [&](int64_t start, int64_t stop) {
-    layer::splitting(by.problem, read<T>(y), bounds, write<T>(x), keep ? write<int8_t>(states) : nullptr, start, stop);
+    layer::splitting(by.problem, read<T>(y), side(low), side(high), write<T>(x), keep ? write<int8_t>(states) : nullptr,
+                     start, stop);
   });
   return {x, states};
 }

@@ -20,12 +20,10 @@ inline layer::Gauge gauge_of(const Tensor& rows, const Tensor* rhs, const Tensor
 template <class T>
 Tensor strict_pull_of(const layer::StrictPullProblem& problem, Tensor x) {
   x = dense<T>(x, 2);
-  const int64_t samples = x.size(0), n = problem.n, groups = (samples + 7) / 8;
-  const Tensor out = empty<T>({samples, problem.width});
+  const int64_t n = problem.n;
+  const Tensor out = empty<T>({x.size(0), problem.width});
   const int64_t work = 1 + problem.count * n * (8 + 4 * problem.rank + problem.tight.rows + problem.loose.rows);
-  parallel(groups, 1 + (1 << 14) / work, [&](int64_t a, int64_t b) {
-    layer::strict_pull(problem, read<T>(x), write<T>(out), 8 * a, std::min(samples, 8 * b));
-  });
+  in_eights(x.size(0), work, [&](auto... which) { layer::strict_pull(problem, read<T>(x), write<T>(out), which...); });
   return out;
 }
 

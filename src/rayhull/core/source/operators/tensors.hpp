@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../projection/places.hpp"
@@ -85,6 +87,15 @@ inline void check_indices(const Tensor& tensor, int64_t end) {
   STD_TORCH_CHECK(fine, "rayhull: an index out of range");
 }
 
+// Sparse rows (or columns) by their entries: begin (n + 1), columns (entries) below `end`.
+inline void check_sparse(const Tensor& begin, const Tensor& columns, int64_t n, int64_t end) {
+  const int64_t* at = read<int64_t>(begin);
+  bool fine = n >= 0 && at[0] == 0 && at[n] == columns.numel();
+  for (int64_t i = 0; i < n; i++) fine &= at[i] <= at[i + 1];
+  STD_TORCH_CHECK(fine, "rayhull: sparse rows do not fit together");
+  check_indices(columns, end);
+}
+
 // Blocks in their places: x and out (n, D), float or double; index (count, size); scale (count, size) or none.
 struct PlaceTensors {
   Tensor x, index, scale;
@@ -136,14 +147,6 @@ inline PlaceTensors gradients(const PlaceTensors& points, const Tensor& g, const
   return {g, points.index, inverse, out};
 }
 
-// Residuals, steps and status of n blocks.
-struct ReportTensors {
-  Tensor residual, steps, status;
-
-  explicit ReportTensors(int64_t n) : residual(empty<double>({n})), steps(empty<int64_t>({n})), status(empty<int64_t>({n})) {}
-  Report report() const { return {write<double>(residual), write<int64_t>(steps), write<int64_t>(status)}; }
-};
-
 // run(start, stop) over n samples on torch's threads, at least `grain` samples each. What it throws (no memory) is
 // kept from crossing torch's thread pool, and thrown here.
 template <class F>
@@ -158,5 +161,60 @@ void parallel(int64_t n, int64_t grain, const F& run) {
   });
   STD_TORCH_CHECK(!failed, "rayhull: out of memory");
 }
+
+// The same in whole groups of eight samples, each so much work.
+template <class F>
+void in_eights(int64_t n, int64_t work, const F& run) {
+  parallel((n + 7) / 8, 1 + (1 << 14) / work, [&](int64_t a, int64_t b) { run(8 * a, std::min(n, 8 * b)); });
+}
+
+// What a kernel says of all blocks: multipliers (blocks, rows), residual, steps, status (blocks), and how many are open.
+using Found = std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t>;
+
+// Blocks with their right-hand sides c (1 or blocks, rows) and bounds (1 or blocks, size).
+struct BlockTensors {
+  PlaceTensors at;
+  Tensor c, lower, upper;
+
+  BlockTensors(const PlaceTensors& blocks, const Tensor& c_, const Tensor& lower_, const Tensor& upper_, int64_t rows)
+      : at(blocks), c(sides(c_, at.blocks(), rows)), lower(sides(lower_, at.blocks(), at.places.size)),
+        upper(sides(upper_, at.blocks(), at.places.size)) {}
+
+  // kernel(multipliers, report, start, stop) over the samples, which returns its tally.
+  template <class F>
+  std::pair<Found, int64_t> solve(int64_t grain, const F& kernel) const {
+    const int64_t n = at.blocks();
+    const Tensor multipliers = empty<double>({n, c.size(1)}), residual = empty<double>({n});
+    const Tensor steps = empty<int64_t>({n}), status = empty<int64_t>({n});
+    const Report report{write<double>(residual), write<int64_t>(steps), write<int64_t>(status)};
+    std::atomic<int64_t> open{0}, blurred{0};
+    parallel(at.samples(), grain, [&](int64_t start, int64_t stop) {
+      const Tally tally = kernel(write<double>(multipliers), report, start, stop);
+      open += tally.open, blurred += tally.blurred;
+    });
+    return {{multipliers, residual, steps, status, open}, blurred};
+  }
+};
+
+// The same backwards: gradients g like x, what the forward pass found, multipliers (blocks, rows), and the bounds.
+struct GradientTensors {
+  PlaceTensors at, by;
+  Tensor multipliers, lower, upper;
+
+  GradientTensors(const Tensor& g, const Tensor& x, const Tensor& index, const std::optional<Tensor>& scale, const Tensor& out,
+                  const Tensor& multipliers_, const Tensor& lower_, const Tensor& upper_, int64_t rows)
+      : at(x, index, scale), by(gradients(at, g, scale, out)), multipliers(dense<double>(multipliers_, 2)),
+        lower(sides(lower_, at.blocks(), at.places.size)), upper(sides(upper_, at.blocks(), at.places.size)) {
+    STD_TORCH_CHECK(multipliers.size(0) == at.blocks() && multipliers.size(1) == rows, "rayhull: one multiplier for each row");
+  }
+
+  // kernel(w, start, stop) over the samples -> w, like the multipliers
+  template <class F>
+  Tensor pull(int64_t grain, const F& kernel) const {
+    const Tensor w = empty<double>({at.blocks(), multipliers.size(1)});
+    parallel(at.samples(), grain, [&](int64_t start, int64_t stop) { kernel(write<double>(w), start, stop); });
+    return w;
+  }
+};
 
 }  // namespace rayhull

@@ -56,13 +56,10 @@ int64_t solve_sample(const Sample& s, const Effort& effort, Workspace& work, std
     guess_by_gradients(s, effort.step > 0.0 ? effort.step : safe_step(s.rows), effort.gradient_steps, work);
     steps = effort.gradient_steps;
   }
-  const int64_t used = block_pivoting(s, effort.pivots, effort.lazy, work);
+  const int64_t used = block_pivoting(s, effort.pivots, work);
   steps += std::abs(used);
   return used > 0 ? SOLVED : dual_active_set(s, effort.exact_steps, work, steps);
 }
-
-// Where a point is far from the set, its rounding shows in the rows that x meets, and more is asked.
-bool is_blurred(double size, double far, double residual) { return !(residual <= (far > FAR * size ? SHARPER : SHARP)); }
 
 // No bounds and no equalities, and rows that neighbours share: these go in lanes.
 bool goes_in_lanes(const Problem& p, const Band& band) {
@@ -70,13 +67,6 @@ bool goes_in_lanes(const Problem& p, const Band& band) {
   for (int64_t j = 0; j < p.rows.d && !bounded; j++) bounded = p.lower.data[j] > -INFINITY || p.upper.data[j] < INFINITY;
   return band.width > 0 && !bounded;
 }
-
-struct Answer {
-  int64_t status = UNSOLVED;
-  double residual = 0.0;
-  int64_t steps = 0;
-  bool blurred = false;
-};
 
 // One block after another, in memory of its own.
 class Blocks {
@@ -150,17 +140,12 @@ Tally solve_active_set(const Problem& problem, const Effort& effort, double* mul
   Blocks blocks(problem);
   Tally tally;
   const int64_t first = start * problem.places.count, last = stop * problem.places.count, count = problem.rows.count;
-  const auto note = [&](int64_t s, const Answer& found) {
-    report.status[s] = found.status, report.residual[s] = found.residual, report.steps[s] = found.steps;
-    tally.open += found.status != SOLVED;
-    tally.blurred += found.blurred;
-  };
   const Band band(problem.rows);
   if (!goes_in_lanes(problem, band)) {
-    for (int64_t s = first; s < last; s++) note(s, blocks.solve(s, effort, multipliers + s * count));
+    for (int64_t s = first; s < last; s++) tally.note(report, s, blocks.solve(s, effort, multipliers + s * count));
   } else {
     pivot_in_lanes({problem.places, band, problem.c, problem.active}, first, last, [&](const Settled& found) {
-      note(found.sample, blocks.take_over(found, effort, multipliers + found.sample * count));
+      tally.note(report, found.sample, blocks.take_over(found, effort, multipliers + found.sample * count));
     });
   }
   return tally;

@@ -22,13 +22,7 @@ struct Effort {
   double step;             // their length; 0: found for each sample from its rows
   int64_t pivots;          // of block pivoting, before it gives up
   int64_t exact_steps;     // of the exact method
-  bool lazy;               // bounds last: on chains the bounds of a first guess mislead
   bool clamped;            // solve without the bounds, then clip: the same point for an order in one box
-};
-
-// How many blocks are not solved, and how many have a residual of more than rounding.
-struct Tally {
-  int64_t open = 0, blurred = 0;
 };
 
 // Fills the blocks of samples start .. stop - 1.

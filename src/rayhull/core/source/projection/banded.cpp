@@ -8,16 +8,17 @@
 namespace rayhull {
 namespace {
 
-constexpr int64_t PATIENCE = 3, MOST = 96;  // steps without fewer wrong guesses before it is careful; steps in all
-constexpr double SLACK = 8 * ULP;           // a row counts as violated beyond this, relative to its terms
+constexpr int64_t PATIENCE = 3, LONGER = 6, MOST = 250;  // steps without fewer wrong guesses before it is careful, more so; in all
+constexpr int64_t LONG = 2000, POLISHED = 4;  // rows from which one more solution from where the last came out is not enough
+constexpr double HELD = 4 * ULP;            // what rounding of the multipliers alone leaves of a point, relative to them
 constexpr double TINY = 1e-14;              // a pivot this small against its diagonal: the row depends on those before it
 
 using Report = std::function<void(const Settled&)>;
 
 // Who stands in a lane: which sample, how many steps, how many of its guesses were wrong at best, for how long.
 struct Turn {
-  int64_t sample = -1, steps = 0, fewest = 0, stalled = 0;
-  bool finished = false, right = false;
+  int64_t sample = -1, steps = 0, fewest = 0, stalled = 0, polished = 0;
+  bool careful = false, finished = false, right = false;
 };
 
 // W: the width of the band.
@@ -26,7 +27,7 @@ class Pivoting {
  public:
   explicit Pivoting(const Given& given)
       : given_(given), rows_(given.band.rows), k_(rows_.ordered), d_(rows_.d), y_(d_), x_(d_), v_(d_), c_(rows_.count),
-        start_(k_), gap_(k_), multipliers_(rows_.count), excess_(k_ + 2 * W), factor_(k_ * W), active_(k_), wrong_(k_),
+        start_(k_), gap_(k_), multipliers_(rows_.count), excess_(k_), peak_(k_), factor_(k_ * W), active_(k_), wrong_(k_),
         point_(d_) {}
 
   void run(int64_t first, int64_t last, const Report& settled) {
@@ -37,8 +38,8 @@ class Pivoting {
       test();
       bool careful = false;
       for (int64_t lane = 0; lane < EIGHT; lane++) careful |= go_on(lane);
-      if (careful) compare();
-      for (int64_t i = 0; i < k_; i++) active_[i] = active_[i] ^ (wrong_[i] & moving_);
+      if (careful) select();
+      for (int64_t i = 0; i < k_; i++) active_[i] = (active_[i] ^ (wrong_[i] & moving_)) | anew_;
     }
   }
 
@@ -177,10 +178,10 @@ class Pivoting {
       const Eight gap = rows_.dot(i, x_.data()) - c_[i];
       const Eight over = gap - SLACK * (rows_.lengths[i] * size + magnitude(c_[i]));
       const Eight excess = where(active_[i], -multipliers_[i], over);
-      gap_[i] = gap, excess_[i + W] = excess, wrong_[i] = excess > eight(0.0);
+      gap_[i] = gap, excess_[i] = excess, wrong_[i] = excess > eight(0.0);
       count = count + wrong_[i];
     }
-    size_ = size, count_ = count;
+    count_ = count;
   }
 
   // What becomes of a lane; returns whether it is to be careful.
@@ -190,41 +191,51 @@ class Pivoting {
     const int64_t wrong = count_.count(lane);
     const bool right = wrong == 0 && !dependent_.get(lane);
     turn.steps++;
-    turn.right = polishing_.get(lane);
+    turn.polished += polishing_.get(lane);
+    turn.right = turn.polished >= (k_ > LONG ? POLISHED : 1);
     turn.finished = turn.right || turn.steps >= MOST;
     turn.stalled = wrong < turn.fewest ? 0 : turn.stalled + 1;
     turn.fewest = std::min(turn.fewest, wrong);
-    polishing_.set(lane, right);
-    moving_.set(lane, !right && !turn.finished);
-    careful_.set(lane, turn.stalled > PATIENCE);
-    return turn.stalled > PATIENCE && !right;
+    polishing_.set(lane, right || turn.polished > 0);
+    moving_.set(lane, !polishing_.get(lane) && !turn.finished);
+    const bool anew = !turn.careful && turn.stalled > PATIENCE && moving_.get(lane);
+    anew_.set(lane, anew);
+    if (anew) turn.careful = true, turn.fewest = k_ + 1, turn.stalled = 0;
+    careful_.set(lane, turn.careful), single_.set(lane, turn.careful && turn.stalled > LONGER);
+    return turn.careful && moving_.get(lane);
   }
 
-  // Careful lanes change only what is worse than its neighbours in the band: rows further apart bear little on each other.
-  void compare() {
-    Eight most = eight(FLOOR);
-    for (int64_t i = 0; i < k_; i++) most = larger(magnitude(multipliers_[i]), most);
-    const Eight by_multiplier = 1.0 / most, by_gap = 1.0 / larger(size_, eight(FLOOR));
-    for (int64_t i = 0; i < k_; i++)
-      excess_[i + W] = where(wrong_[i], excess_[i + W] * where(active_[i], by_multiplier, by_gap));
-    for (int p = 0; p < W; p++) excess_[p] = excess_[k_ + W + p] = eight(0.0);
+  // A careful lane, which begins with all rows active, frees one row of each run of rows that pull, and takes back all that
+  // are violated: a multiplier is as smooth as a curve of twice the order, and one knot changes all of its run. A lane that
+  // goes on without success takes back the worst row alone, or frees one where none is violated.
+  void select() {
+    Eight most = eight(0.0), violated = eight(0.0), pulling = eight(0.0);
     for (int64_t i = 0; i < k_; i++) {
-      Eight others = eight(0.0);
-      for (int p = 1; p <= W; p++) others = larger(others, larger(excess_[i + W - p], excess_[i + W + p]));
-      wrong_[i] = wrong_[i] & ((excess_[i + W] >= others) | !careful_);
+      const Which pulls = wrong_[i] & active_[i];
+      peak_[i] = most = where(pulls, larger(most, excess_[i]));  // from the start of the run up to here
+      pulling = larger(pulling, most), violated = larger(violated, where(wrong_[i] & !active_[i], excess_[i]));
+    }
+    const Which some = violated > eight(0.0);
+    const Eight worst = where(some, violated, pulling);
+    most = eight(0.0);
+    for (int64_t i = k_ - 1; i >= 0; i--) {
+      most = where(wrong_[i] & active_[i], larger(most, excess_[i]));
+      const Which of_run = !active_[i] | (excess_[i] >= larger(most, peak_[i]));
+      const Which alone = (excess_[i] >= worst) & (active_[i] ^ some);
+      wrong_[i] = wrong_[i] & (!careful_ | of_run) & (!single_ | alone);
     }
   }
 
   void certify() {
     Eight size = eight(0.0), far = eight(0.0);
     for (int64_t j = 0; j < d_; j++) size = larger(magnitude(x_[j]), size), far = larger(magnitude(y_[j]), far);
-    const Answered<Eight> answered{rows_, rows_.count, c_.data(), y_.data(), x_.data(), multipliers_.data(), v_.data()};
+    const Answered<Eight> answered{rows_, rows_.count, c_.data(), y_.data(), x_.data(), multipliers_.data(), v_.data(), HELD};
     residual_ = kkt_error(answered, [](Eight v, int64_t) { return v; }), size_ = size, far_ = far;
   }
 
   Settled report(int64_t lane) {
     const Turn& turn = turns_[lane];
-    return {turn.sample, std::max<int64_t>(turn.steps, 1), turn.right, residual_.get(lane), size_.get(lane), far_.get(lane),
+    return {turn.sample, std::max<int64_t>(turn.steps, 1), turn.right, turn.right ? residual_.get(lane) : INFINITY, size_.get(lane), far_.get(lane),
             [this, lane](double* x, double* multipliers, bool* active) { read(lane, x, multipliers, active); }};
   }
 
@@ -240,11 +251,11 @@ class Pivoting {
   const Rows& rows_;
   int64_t k_, d_, next_ = 0, last_ = 0;
   std::vector<Eight> y_, x_, v_;                                        // (d)
-  std::vector<Eight> c_, start_, gap_, multipliers_, excess_, factor_;  // (rows)
+  std::vector<Eight> c_, start_, gap_, multipliers_, excess_, peak_, factor_;  // (rows)
   std::vector<Which> active_, wrong_;
   std::vector<double> point_;
   Eight size_{}, far_{}, residual_{};
-  Which fresh_{}, polishing_{}, moving_{}, careful_{}, dependent_{}, count_{};
+  Which fresh_{}, polishing_{}, moving_{}, careful_{}, single_{}, anew_{}, dependent_{}, count_{};
   Turn turns_[EIGHT];
 };
 

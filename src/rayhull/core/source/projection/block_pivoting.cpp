@@ -8,7 +8,6 @@ namespace rayhull {
 namespace {
 
 constexpr int64_t PATIENCE = 3;   // steps without fewer wrong guesses before it gives up
-constexpr double SLACK = 8 * ULP; // a row counts as violated beyond this, relative to its terms
 
 // 1 where v is past the upper bound, -1 past the lower, else 0; a fixed value exactly on its bound stays.
 int8_t side(const Sample& s, double v, int64_t j) {
@@ -44,25 +43,19 @@ int64_t count_wrong_rows(const Sample& s, Workspace& work) {
 }
 
 // Changes all wrong guesses.
-void exchange(const Sample& s, Workspace& work, bool lazy) {
-  for (int64_t j = 0; j < s.d() && !lazy; j++) s.state[j] = side(s, work.v[j], j);
+void exchange(const Sample& s, Workspace& work) {
+  for (int64_t j = 0; j < s.d(); j++) s.state[j] = side(s, work.v[j], j);
   for (int64_t i = 0; i < s.count(); i++)
     if (work.excess[i] > 0.0) s.active[i] = !s.active[i];
 }
 
 }  // namespace
 
-int64_t block_pivoting(const Sample& s, int64_t most, bool lazy, Workspace& work) {
-  const int64_t all = s.d() + s.count() + 1;
-  int64_t fewest = all, stalled = 0;
+int64_t block_pivoting(const Sample& s, int64_t most, Workspace& work) {
+  int64_t fewest = s.d() + s.count() + 1, stalled = 0;
   for (int64_t step = 1; step <= most; step++) {
     const int64_t dependent = solve_guess(s, work);
-    int64_t wrong = lazy ? 0 : count_wrong_bounds(s, work);
-    wrong += count_wrong_rows(s, work);
-    if (wrong == 0 && dependent == 0 && lazy) {  // the rows are right: now the bounds
-      lazy = false, fewest = all;
-      wrong = count_wrong_bounds(s, work);
-    }
+    const int64_t wrong = count_wrong_bounds(s, work) + count_wrong_rows(s, work);
     if (wrong == 0 && dependent == 0) {
       polish(s, work);
       return step;
@@ -70,7 +63,7 @@ int64_t block_pivoting(const Sample& s, int64_t most, bool lazy, Workspace& work
     stalled = wrong < fewest ? 0 : stalled + 1;
     fewest = std::min(fewest, wrong);
     if (stalled > PATIENCE) return -step;
-    exchange(s, work, lazy);
+    exchange(s, work);
   }
   return -most;
 }

@@ -16,6 +16,7 @@ struct Answered {
   int64_t m;
   const Number *c, *y, *x, *multipliers;
   Number* v;  // y - G^T multipliers
+  double held = 0.0;  // a share of the largest multiplier that counts as rounding, where the rows have no other multipliers
 };
 
 // The largest relative error of the optimality conditions, from nothing but y, the rows and the multipliers; infinite where
@@ -23,13 +24,14 @@ struct Answered {
 template <class Number, class Clip>
 Number kkt_error(const Answered<Number>& s, const Clip& clip) {
   const Number none = all<Number>(0.0), floor = all<Number>(FLOOR);
-  Number size = none, far = floor, off = none;
+  Number size = none, far = floor, off = none, most = none;
   auto nan = is_nan(none);
   for (int64_t j = 0; j < s.rows.d; j++) {
     size = larger(magnitude(s.x[j]), size), far = larger(magnitude(s.y[j]), far);
     s.v[j] = s.y[j];
   }
   for (int64_t i = 0; i < s.rows.count; i++) {
+    most = larger(magnitude(s.multipliers[i]), most);
     if constexpr (std::is_same_v<Number, double>)
       if (s.multipliers[i] == 0.0) continue;
     s.rows.add(i, -s.multipliers[i], s.v);
@@ -38,7 +40,7 @@ Number kkt_error(const Answered<Number>& s, const Clip& clip) {
     off = larger(magnitude(s.x[j] - clip(s.v[j], j)), off);
     nan = nan | is_nan(s.x[j]) | is_nan(s.v[j]);
   }
-  const Number reach = far + size, rounding = ROUNDING * reach;
+  const Number reach = far + size, rounding = ROUNDING * reach + s.held * most;
   Number worst = larger(off - rounding, none) / (size + rounding);
   for (int64_t i = 0; i < s.rows.count; i++) {
     const Number gap = s.rows.dot(i, s.x) - s.c[i], over = i < s.m ? where(s.multipliers[i] > none, magnitude(gap), gap)

@@ -76,11 +76,11 @@ double write_pool(const Sample& s, const Pool& pool, int64_t at) {
 }
 
 // Takes a block to its path and back. The sides are laid out once where all blocks share them.
-class Path {
+class Layout {
  public:
-  explicit Path(const ChainProblem& problem)
-      : p_(problem), d_(problem.places.size), y_(d_), low_(d_), high_(d_), shift_(d_), weights_(d_), x_(d_), between_(d_) {
-    for (int64_t k = 0; k < d_; k++) weights_[k] = p_.roots[k] * p_.roots[k];
+  explicit Layout(const ChainProblem& problem)
+      : p_(problem), path_(p_.path), d_(problem.places.size), y_(d_), low_(d_), high_(d_), shift_(d_), weights_(d_), x_(d_), between_(d_) {
+    for (int64_t k = 0; k < d_; k++) weights_[k] = path_.roots[k] * path_.roots[k];
     shared_ = p_.c.stride == 0 && p_.lower.stride == 0 && p_.upper.stride == 0;
     if (shared_) lay_out(0);
   }
@@ -88,18 +88,18 @@ class Path {
   Sample read(int64_t s) {
     if (!shared_) lay_out(s);
     p_.places.read(s, y_.data());
-    for (int64_t k = 0; k < d_; k++) y_[k] = y_[k] / p_.roots[k] - shift_[k];
+    for (int64_t k = 0; k < d_; k++) y_[k] = y_[k] / path_.roots[k] - shift_[k];
     return {d_, weights_.data(), y_.data(), low_.data(), high_.data(), x_.data(), between_.data()};
   }
 
   void write(int64_t s, double* multipliers) {
     const double *lower = p_.lower.of(s), *upper = p_.upper.of(s);
     for (int64_t k = 0; k < d_; k++) {
-      const double z = (x_[k] + shift_[k]) * p_.roots[k];
-      x_[k] = std::min(std::max(z, lower[p_.order[k]]), upper[p_.order[k]]);
+      const double z = (x_[k] + shift_[k]) * path_.roots[k];
+      x_[k] = std::min(std::max(z, lower[path_.order[k]]), upper[path_.order[k]]);
     }
     p_.places.write(s, x_.data());
-    for (int64_t k = 0; k + 1 < d_; k++) multipliers[p_.rows[k]] = between_[k] * p_.unit_steps[p_.rows[k]];
+    for (int64_t k = 0; k + 1 < d_; k++) multipliers[path_.rows[k]] = between_[k] * path_.unit_steps[path_.rows[k]];
   }
 
  private:
@@ -109,12 +109,13 @@ class Path {
     double shift = 0.0;
     for (int64_t k = 0; k < d_; k++) {
       shift_[k] = shift;
-      low_[k] = lower[p_.order[k]] / p_.roots[k] - shift, high_[k] = upper[p_.order[k]] / p_.roots[k] - shift;
-      if (k + 1 < d_) shift -= c[p_.rows[k]] * p_.unit_steps[p_.rows[k]];
+      low_[k] = lower[path_.order[k]] / path_.roots[k] - shift, high_[k] = upper[path_.order[k]] / path_.roots[k] - shift;
+      if (k + 1 < d_) shift -= c[path_.rows[k]] * path_.unit_steps[path_.rows[k]];
     }
   }
 
   const ChainProblem& p_;
+  const Path path_;
   int64_t d_;
   bool shared_;
   std::vector<double> y_, low_, high_, shift_, weights_, x_, between_;
@@ -135,10 +136,10 @@ double write_pools(const Sample& s, const std::vector<Pool>& pools) {
 // The backward pass of one block. Coordinates that active rows tie together move as one: by the mean of their gradients, or,
 // if a bound holds one of them, not at all. In units of the steps, w of a row is the sum of root (g - what comes out) over
 // the coordinates before it, or less that after it.
-class PathBackward {
+class Backward {
  public:
-  explicit PathBackward(const ChainGradient& problem)
-      : p_(problem), d_(problem.points.size), v_(d_), g_(d_), push_(d_ + 1), w_(d_ + 1), held_(d_) {}
+  explicit Backward(const ChainGradient& problem)
+      : p_(problem), path_(p_.path), d_(problem.points.size), v_(d_), g_(d_), push_(d_ + 1), w_(d_ + 1), held_(d_) {}
 
   void run(int64_t s, double* w) {
     read(s);
@@ -148,7 +149,7 @@ class PathBackward {
       move(first, end);
     }
     p_.gradients.write(s, g_.data());
-    for (int64_t k = 0; k + 1 < d_; k++) w[p_.rows[k]] = w_[k + 1] * p_.unit_steps[p_.rows[k]];
+    for (int64_t k = 0; k + 1 < d_; k++) w[path_.rows[k]] = w_[k + 1] * path_.unit_steps[path_.rows[k]];
   }
 
  private:
@@ -160,13 +161,13 @@ class PathBackward {
     bool constant = is_crossed(lower, upper, d_);
     double reach = 0.0;
     for (int64_t k = 0; k + 1 < d_; k++) {
-      push_[k + 1] = multipliers[p_.rows[k]] / p_.unit_steps[p_.rows[k]];
+      push_[k + 1] = multipliers[path_.rows[k]] / path_.unit_steps[path_.rows[k]];
       constant |= std::isnan(push_[k + 1]);
     }
-    for (int64_t k = 0; k < d_; k++) reach = std::max(reach, std::abs(v_[k]) + (push_[k] + push_[k + 1]) / p_.roots[k]);
+    for (int64_t k = 0; k < d_; k++) reach = std::max(reach, std::abs(v_[k]) + (push_[k] + push_[k + 1]) / path_.roots[k]);
     for (int64_t k = 0; k < d_; k++) {
-      const double v = v_[k] - (push_[k + 1] - push_[k]) / p_.roots[k], rounding = ROUNDING * reach;
-      held_[k] = (v < lower[p_.order[k]] - rounding) | (v > upper[p_.order[k]] + rounding);
+      const double v = v_[k] - (push_[k + 1] - push_[k]) / path_.roots[k], rounding = ROUNDING * reach;
+      held_[k] = (v < lower[path_.order[k]] - rounding) | (v > upper[path_.order[k]] + rounding);
       if (constant) g_[k] = 0.0;
     }
   }
@@ -177,17 +178,18 @@ class PathBackward {
     int64_t held = end;  // the first that is
     for (int64_t k = end - 1; k >= first; k--) {
       if (held_[k]) held = k;
-      sum += p_.roots[k] * g_[k], mass += p_.roots[k] * p_.roots[k];
+      sum += path_.roots[k] * g_[k], mass += path_.roots[k] * path_.roots[k];
     }
     const double mean = held < end ? 0.0 : sum / mass;
-    for (int64_t k = first; k + 1 < end && k < held; k++) w_[k + 1] = w_[k] + p_.roots[k] * (g_[k] - p_.roots[k] * mean);
-    for (int64_t k = end - 1; k > held; k--) w_[k] = held_[k] ? 0.0 : w_after(k, end) - p_.roots[k] * g_[k];
-    for (int64_t k = first; k < end; k++) g_[k] = p_.roots[k] * mean;
+    for (int64_t k = first; k + 1 < end && k < held; k++) w_[k + 1] = w_[k] + path_.roots[k] * (g_[k] - path_.roots[k] * mean);
+    for (int64_t k = end - 1; k > held; k--) w_[k] = held_[k] ? 0.0 : w_after(k, end) - path_.roots[k] * g_[k];
+    for (int64_t k = first; k < end; k++) g_[k] = path_.roots[k] * mean;
   }
 
   double w_after(int64_t k, int64_t end) const { return k + 1 < end ? w_[k + 1] : 0.0; }
 
   const ChainGradient& p_;
+  const Path path_;
   int64_t d_;
   std::vector<double> v_, g_, push_, w_;  // w_[k] of the row before coordinate k, 0 at the ends
   std::vector<char> held_;
@@ -195,27 +197,26 @@ class PathBackward {
 
 }  // namespace
 
-int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
-                                int64_t stop) {
+Tally pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
+                              int64_t stop) {
   const int64_t count = problem.places.count, d = problem.places.size;
-  Path path(problem);
+  Layout path(problem);
   std::vector<Pool> pools;
   pools.reserve(d);
-  int64_t open = 0;
+  Tally tally;
   for (int64_t s = start * count; s < stop * count; s++) {
     const Sample sample = path.read(s);
     const bool feasible = make_pools(sample, pools);
-    report.residual[s] = write_pools(sample, pools), report.steps[s] = 1;
+    const double residual = write_pools(sample, pools);
     path.write(s, multipliers + s * (d - 1));
-    report.status[s] = !feasible ? EMPTY : (report.residual[s] <= TOLERANCE ? SOLVED : UNSOLVED);
-    open += report.status[s] != SOLVED;
+    tally.note(report, s, {!feasible ? EMPTY : (residual <= TOLERANCE ? SOLVED : UNSOLVED), residual, 1});
   }
-  return open;
+  return tally;
 }
 
 void pool_adjacent_backward(const ChainGradient& problem, double* w, int64_t start, int64_t stop) {
   const int64_t count = problem.points.count, d = problem.points.size;
-  PathBackward path(problem);
+  Backward path(problem);
   for (int64_t s = start * count; s < stop * count; s++) path.run(s, w + s * (d - 1));
 }
 

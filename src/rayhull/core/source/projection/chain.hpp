@@ -6,23 +6,27 @@
 namespace rayhull {
 
 // The places run along the path; bounds, right-hand sides and multipliers have the order of the standard form.
-struct ChainProblem {
-  Places places;
+struct Path {
   const int32_t* order;       // (d) the coordinate of each place on the path
   const int32_t* rows;        // (d - 1) the row between two places
   const double* unit_steps;   // (d - 1) for each row: step = c * unit step, and a multiplier alike
   const double* roots;        // (d) along the path: coordinates are roots * x, and weights their squares
-  Side c, lower, upper;       // (d - 1), (d), (d)
 };
 
-// Fills the blocks of samples start .. stop - 1, multipliers (d - 1) each; returns how many are not solved.
-int64_t pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
-                                int64_t stop);
+struct ChainProblem {
+  Places places;
+  Path path;
+  Side c, lower, upper;  // (d - 1), (d), (d)
+};
+
+// Fills the blocks of samples start .. stop - 1, multipliers (d - 1) each.
+Tally pool_adjacent_violators(const ChainProblem& problem, double* multipliers, const Report& report, int64_t start,
+                              int64_t stop);
 
 struct ChainGradient {
   Places points, gradients;
-  const int32_t *order, *rows;
-  const double *unit_steps, *roots, *multipliers;  // multipliers (blocks, d - 1)
+  Path path;
+  const double* multipliers;  // (blocks, d - 1)
   Side lower, upper;
 };
 

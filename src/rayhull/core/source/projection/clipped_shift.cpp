@@ -225,21 +225,20 @@ class Block {
 
 }  // namespace
 
-int64_t clipped_shift(const ShiftProblem& p, double* shifts, const Report& report, int64_t start, int64_t stop) {
+Tally clipped_shift(const ShiftProblem& p, double* shifts, const Report& report, int64_t start, int64_t stop) {
   Block block(p.places.size, p.a);
   const bool shared = p.lower.stride == 0 && p.upper.stride == 0;
   if (shared) block.set_bounds(p.lower.data, p.upper.data);
-  int64_t open = 0;
+  Tally tally;
   for (int64_t s = start * p.places.count; s < stop * p.places.count; s++) {
     if (!shared) block.set_bounds(p.lower.of(s), p.upper.of(s));
     p.places.read(s, block.point());
     const Root root = block.solve(*p.c.of(s), p.equality);
     p.places.write(s, block.answer());
-    shifts[s] = root.t, report.residual[s] = root.residual, report.steps[s] = root.steps;
-    report.status[s] = block.status(root);
-    open += report.status[s] != SOLVED;
+    shifts[s] = root.t;
+    tally.note(report, s, {block.status(root), root.residual, root.steps});
   }
-  return open;
+  return tally;
 }
 
 // A coordinate beyond a bound does not move; the others do, along the row only where it carries no multiplier. What has no

@@ -12,8 +12,8 @@ struct ShiftProblem {
   bool equality;
 };
 
-// Fills the blocks of samples start .. stop - 1; returns how many are not solved.
-int64_t clipped_shift(const ShiftProblem& problem, double* shifts, const Report& report, int64_t start, int64_t stop);
+// Fills the blocks of samples start .. stop - 1.
+Tally clipped_shift(const ShiftProblem& problem, double* shifts, const Report& report, int64_t start, int64_t stop);
 
 struct ShiftGradient {
   Places points, gradients;

@@ -1,7 +1,7 @@
 // One number of eight samples side by side, as two vectors of four: what one waits for, the other works on.
 //
-// Every function is inlined where it is used: the layer's lanes are much the same, compiled with other flags, and a linker
-// must not take one for the other.
+// Every function is inlined where it is used: the layer's are compiled with other flags, and a linker must not take one for
+// the other.
 #pragma once
 
 #include "lanes.hpp"
@@ -18,9 +18,12 @@ struct Eight {
   // Copied by two vectors: a plain copy of the bytes goes by sixteen, and a vector that is loaded next waits for them.
   Eight() = default;
   Eight(Lanes first, Lanes second) : a(first), b(second) {}
+  Eight(double x) : a{x, x, x, x}, b{x, x, x, x} {}  // NOLINT: a number stands for eight of it
   Eight(const Eight& x) : a(x.a), b(x.b) {}
   Eight& operator=(const Eight& x) { a = x.a, b = x.b; return *this; }
 
+  __attribute__((always_inline)) Eight& operator+=(Eight y) { a += y.a, b += y.b; return *this; }
+  __attribute__((always_inline)) Eight& operator-=(Eight y) { a -= y.a, b -= y.b; return *this; }
   double get(int64_t lane) const { return lane < WIDTH ? a[lane] : b[lane - WIDTH]; }
   void set(int64_t lane, double x) { (lane < WIDTH ? a[lane] : b[lane - WIDTH]) = x; }
 };
@@ -39,16 +42,16 @@ struct Which {
   int64_t count(int64_t lane) const { return -(lane < WIDTH ? a[lane] : b[lane - WIDTH]); }
 };
 
-RAYHULL_LANES Eight eight(double x) { return {Lanes{x, x, x, x}, Lanes{x, x, x, x}}; }
+RAYHULL_LANES Eight eight(double x) { return x; }
 RAYHULL_LANES Eight operator+(Eight x, Eight y) { return {x.a + y.a, x.b + y.b}; }
 RAYHULL_LANES Eight operator-(Eight x, Eight y) { return {x.a - y.a, x.b - y.b}; }
 RAYHULL_LANES Eight operator-(Eight x) { return {-x.a, -x.b}; }
 RAYHULL_LANES Eight operator*(Eight x, Eight y) { return {x.a * y.a, x.b * y.b}; }
-RAYHULL_LANES Eight operator*(double x, Eight y) { return {x * y.a, x * y.b}; }
-RAYHULL_LANES Eight operator/(double x, Eight y) { return {x / y.a, x / y.b}; }
 RAYHULL_LANES Eight operator/(Eight x, Eight y) { return {x.a / y.a, x.b / y.b}; }
 RAYHULL_LANES Which operator>(Eight x, Eight y) { return {x.a > y.a, x.b > y.b}; }
 RAYHULL_LANES Which operator>=(Eight x, Eight y) { return {x.a >= y.a, x.b >= y.b}; }
+RAYHULL_LANES Which operator<(Eight x, Eight y) { return {x.a < y.a, x.b < y.b}; }
+RAYHULL_LANES Which operator<=(Eight x, Eight y) { return {x.a <= y.a, x.b <= y.b}; }
 RAYHULL_LANES Which operator&(Which x, Which y) { return {x.a & y.a, x.b & y.b}; }
 RAYHULL_LANES Which operator|(Which x, Which y) { return {x.a | y.a, x.b | y.b}; }
 RAYHULL_LANES Which operator^(Which x, Which y) { return {x.a ^ y.a, x.b ^ y.b}; }

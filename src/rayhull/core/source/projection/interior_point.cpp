@@ -16,7 +16,7 @@ constexpr int64_t MOST = 120;       // steps of the interior point, over all att
 constexpr int64_t ROUNDS = 6, REFINED = 8;  // of pivoting after each attempt; of refinement in each
 constexpr double GOALS[] = {1e-7, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, in squared distances
 constexpr double BACK = 0.995, LAST = 0.9999;  // of the way to the boundary, at first and at last
-constexpr double SLACK = 16 * ULP;
+constexpr double OFF = 16 * ULP;  // a row or a force counts as wrong beyond this, relative to its terms
 
 Eight root(Eight x) {
   for (int64_t lane = 0; lane < EIGHT; lane++) x.set(lane, std::sqrt(x.get(lane)));
@@ -56,9 +56,8 @@ class System {
  public:
   explicit System(const Intervals& given)
       : dx(given.rows.d), dt(given.rows.count), dw(given.rows.count), freedom(given.rows.d), stiffness(given.rows.count),
-        rho(given.rows.d), h(given.rows.count), given_(given), G_(given.rows), columns_(G_),
-        L_(given.pattern.begin[given.pattern.n]), inverse_(given.pattern.n), shift_(G_.d),
-        factor_(given.pattern, L_.data(), inverse_.data()) {
+        rho(given.rows.d), h(given.rows.count), given_(given), G_(given.rows), columns_(G_), shift_(G_.d),
+        factor_(given.pattern) {
     std::vector<int64_t> at(columns_.begin);
     for (int64_t e = 0; e < G_.begin[G_.count]; e++) next_.push_back(at[G_.columns[e]]++);
   }
@@ -123,8 +122,8 @@ class System {
   const Rows& G_;
   Columns columns_;
   std::vector<int64_t> next_;  // (entries) of a row: its place in its column
-  std::vector<Eight> L_, inverse_, shift_;
-  SparseCholesky<Eight> factor_;
+  std::vector<Eight> shift_;
+  SparseCholesky factor_;
 };
 
 // One of the two sides of each interval, rows first, then coordinates: sign (bound - t) >= 0.
@@ -387,13 +386,13 @@ class Group {
   Which correct() {
     Eight size = ZERO;
     for (int64_t j = 0; j < d_; j++) size = larger(size, magnitude(x_[j]));
-    const Eight rounding = SLACK * (reach_ + size);
+    const Eight rounding = OFF * (reach_ + size);
     Which wrong = NONE;
     for (int64_t k = 0; k < size_; k++) {
       const Eight t = k < M_ ? G_.dot(k, x_.data()) : x_[k - M_];
       const Eight up_force = k < M_ ? total_[k] : v_[k - M_] - walls_[0].bound[k];
       const Eight down_force = k < M_ ? -total_[k] : walls_[1].bound[k] - v_[k - M_];
-      const Eight slack = SLACK * (size + magnitude(t));
+      const Eight slack = OFF * (size + magnitude(t));
       const Which off = (up_[k] & (-rounding > up_force)) | (down_[k] & (-rounding > down_force));
       const Which idle = !(up_[k] | down_[k]);
       const Which up = walls_[0].there[k] & idle & (t > walls_[0].bound[k] + slack);
@@ -406,13 +405,6 @@ class Group {
   }
 
   // ---- the answer ----
-
-  struct Answer {
-    int64_t status;
-    double residual;
-    int64_t steps;
-    bool blurred;
-  };
 
   Answer finish(int64_t sample, int64_t lane, double* multipliers) {
     const double *c = p_.c.of(sample), *lower = p_.lower.of(sample), *upper = p_.upper.of(sample);
@@ -439,7 +431,7 @@ class Group {
     p_.places.write(sample, point_.data());
     const bool crossed = is_crossed(lower, upper, d_), missed = missing_.get(lane) > 1e-6 * distance_.get(lane);
     const int64_t status = crossed ? EMPTY : (residual <= TOLERANCE ? SOLVED : (missed ? EMPTY : UNSOLVED));
-    return {status, residual, std::max<int64_t>(steps_, 1), !crossed && !(residual <= (far > FAR * size ? SHARPER : SHARP))};
+    return {status, residual, std::max<int64_t>(steps_, 1), !crossed && is_blurred(size, far, residual)};
   }
 
   double certify(const double* x, const double* c, const double* multipliers, const double* lower, const double* upper) {
@@ -469,10 +461,8 @@ Tally solve_interior_point(const Problem& problem, const Intervals& intervals, c
   Tally tally;
   const int64_t last = stop * problem.places.count;
   for (int64_t s = start * problem.places.count; s < last; s += EIGHT)
-    group.run(s, std::min(EIGHT, last - s), guess, multipliers, [&](int64_t n, const auto& found) {
-      report.status[n] = found.status, report.residual[n] = found.residual, report.steps[n] = found.steps;
-      tally.open += found.status != SOLVED, tally.blurred += found.blurred;
-    });
+    group.run(s, std::min(EIGHT, last - s), guess, multipliers,
+              [&](int64_t n, const Answer& found) { tally.note(report, n, found); });
   return tally;
 }
 

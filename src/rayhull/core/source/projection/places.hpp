@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "lanes.hpp"
+#include "tolerances.hpp"
 
 namespace rayhull {
 
@@ -89,6 +90,27 @@ inline bool is_crossed(const double* lower, const double* upper, int64_t size) {
 struct Report {
   double* residual;
   int64_t *steps, *status;
+};
+
+// The same of one block; blurred: its residual is more than rounding.
+struct Answer {
+  int64_t status = UNSOLVED;
+  double residual = 0.0;
+  int64_t steps = 0;
+  bool blurred = false;
+};
+
+// Where a point is far from the set, its rounding shows in the rows that x meets, and more is asked.
+inline bool is_blurred(double size, double far, double residual) { return !(residual <= (far > FAR * size ? SHARPER : SHARP)); }
+
+// How many blocks are not solved, and how many are blurred.
+struct Tally {
+  int64_t open = 0, blurred = 0;
+
+  void note(const Report& report, int64_t s, const Answer& found) {
+    report.status[s] = found.status, report.residual[s] = found.residual, report.steps[s] = found.steps;
+    open += found.status != SOLVED, blurred += found.blurred;
+  }
 };
 
 }  // namespace rayhull

@@ -56,8 +56,8 @@ void polish(const Sample& sample, Workspace& work);
 
 // The three methods, each from the guess in `active` and `state`.
 void guess_by_gradients(const Sample& sample, double step, int64_t steps, Workspace& work);
-// Returns the number of steps, negative if it gave up. `lazy` leaves the bounds aside until the rows are right.
-int64_t block_pivoting(const Sample& sample, int64_t most, bool lazy, Workspace& work);
+// Returns the number of steps, negative if it gave up.
+int64_t block_pivoting(const Sample& sample, int64_t most, Workspace& work);
 // Returns the status (UNSOLVED: too many steps) and adds to `steps`.
 int64_t dual_active_set(const Sample& sample, int64_t most, Workspace& work, int64_t& steps);
 

@@ -20,16 +20,4 @@ PatternOfFactor::PatternOfFactor(int64_t n, const int64_t* begin, const int32_t*
   }
 }
 
-void factor_columns(const Pattern& pattern, const int64_t* begin, const int32_t* rows, const double* data, double* lower,
-                    double* inverse) {
-  SparseCholesky<double>(pattern, lower, inverse).factor([&](int64_t j, double* w) {
-    for (int64_t e = begin[j]; e < begin[j + 1]; e++)
-      if (rows[e] >= j) w[rows[e]] += data[e];
-  });
-}
-
-void solve_lanes(const Pattern& pattern, const double* lower, const double* inverse, Eight* x) {
-  substitute(pattern, lower, inverse, x);
-}
-
 }  // namespace rayhull

@@ -7,7 +7,6 @@
 
 namespace rayhull {
 
-constexpr double SLACK = 8 * ULP;  // a row counts as violated beyond this, relative to its terms
 constexpr int ROUNDS = 12;         // fresh starts from what was found; the first nearly always is enough
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
