@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-PARTS = ("conversion", "files", "gradients", "projection", "strict")
+PARTS = ("cones", "conversion", "files", "gradients", "projection", "strict")
 PAGE, FILE = (Path(__file__).parents[1] / "docs" / name for name in ("fuzz.md", "fuzz.json"))
 
 

@@ -1,9 +1,9 @@
-"""strict=True on sets with cones, judged in rational arithmetic: python -m tests.fuzz_cones --outputs 1000000."""
+"""strict=True on sets with cones, judged in rational arithmetic."""
 
 from __future__ import annotations
 
-import argparse
 import time
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -52,25 +52,17 @@ def random_set(rng: np.random.Generator) -> rh.ConvexSet:
     return S
 
 
-def run(seconds: float, seed: int, outputs: int = 2**62) -> Counter[Any]:
-    """The zoo, then random sets; refusals are counted by their kind."""
-    rng, found, end, total = np.random.default_rng(seed), Counter[Any](), time.monotonic() + seconds, 0
-    while time.monotonic() < end and total < outputs:
-        names = list(SETS) if not found else []
-        for S in [SETS[name]() for name in names] or [random_set(rng)]:
-            for dtype in DTYPES:
-                try:
-                    total += judged(S, 4096, dtype, int(rng.integers(2**31)))
-                    found["set inside exactly"] += 1
-                except RayhullError as error:
-                    found[f"refused: {type(error).__name__}"] += 1
-    return found + Counter({"outputs judged": total})
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--outputs", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    for outcome, number in run(1e9, options.seed, options.outputs).items():
-        print(f"{outcome}: {number}")
+def run(seconds: float, seed: int) -> Counter[Any]:
+    """The zoo, then random sets; refusals are counted by their kind, steps that leave much of the way are no matter."""
+    rng, found, end = np.random.default_rng(seed), Counter[Any](), time.monotonic() + seconds
+    names = list(SETS)
+    while names or time.monotonic() < end:
+        try:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                S = SETS[names.pop()]() if names else random_set(rng)
+                for dtype in DTYPES:
+                    found[str(dtype).removeprefix("torch.")] += judged(S, 8192, dtype, int(rng.integers(2**31)))
+            found["sets"] += 1
+        except RayhullError as error:
+            found[f"refused ({type(error).__name__})"] += 1
+    return found

@@ -10,9 +10,11 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.sets.cones import boosted, gauge
+from rayhull.sets.cones import Rules
 from tests.convex_sets import SETS, without_equalities
 from tests.fuzz_cones import judged
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* steps leave")  # thin sets of the zoo
 
 SCALES = (1e-6, 1.0, 1e2, 1e4, 1e6)
 EVERY = pytest.mark.parametrize("name", SETS)
@@ -66,13 +68,16 @@ def test_a_cone_of_a_quadratic_form_lies_in_the_form(name):
 
 
 def test_the_gauge_says_how_far_a_direction_may_be_followed():
-    rng = np.random.default_rng(0)
-    s = np.array([2.0, 1.0, 0.5])
-    for v in rng.standard_normal((50, 3)):
-        end = s + v / gauge(s, v)
-        assert abs(abs(end[0]) - np.linalg.norm(end[1:])) < 1e-9 * np.linalg.norm(end)
-    assert np.allclose(boosted(s, s)[0], 1)
-    assert np.allclose(boosted(s, s)[1], 0)
+    x = rh.variables("x", shape=3)
+    S = rh.rules(rh.norm(x[1:]) <= x[0], x[0] + x[1] <= 7)
+    rules, base = Rules(S, np.arange(len(S.rows))), np.array([2.0, 1.0, 0.5])
+    s = rules.at(base)
+    for v in np.random.default_rng(0).standard_normal((50, 3)):
+        gauge = rules.excess(rules.boosted(s, rules.lifted(v)))
+        ends = [rules.at(base + v / one) for one in gauge]  # on the boundary of the cone, and of the row
+        assert abs(abs(ends[0][0]) - np.linalg.norm(ends[0][2:])) < 1e-9 * np.abs(ends[0]).max()
+        assert abs(ends[1][1]) < 1e-9 * np.abs(ends[1]).max()
+    assert np.allclose(rules.boosted(s, s), [1, 1, 0, 0])
 
 
 def test_intersections_keep_rows_cones_and_names():
@@ -206,6 +211,12 @@ def test_balls_alone_take_their_nearest_points():
     u = 3 * torch.randn(16, *S.shape, dtype=torch.float64)
     near = u * (torch.linspace(1, 3, 20, dtype=torch.float64) / u.norm(dim=-1)).clamp_max(1.0).unsqueeze(-1)
     assert torch.allclose(into(into.coefficients_of(u)), near)
+
+
+def test_steps_that_leave_much_of_the_way_warn_and_say_so():
+    with pytest.warns(UserWarning, match=r"steps leave \d+% of the way to the nearest point"):
+        into = rh.MapInto(SETS["thin"]())
+    assert "what is left of the way to the nearest point is" in into.describe()
 
 
 def test_a_ball_that_is_full_leaves_the_other_balls_alone():

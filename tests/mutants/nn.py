@@ -81,8 +81,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "            gauge = self.gauge(y, None if sides is NONE else self.slack(sides))",
-        "            gauge = self.gauge(y)",
+        "        gauge = self.gauge(y, None if sides is NONE else self.slack(sides))",
+        "        gauge = self.gauge(y)",
         (
             "test_pins.py::test_the_shrink_takes_the_right_hand_sides_of_the_sample",
             "test_sides_contract.py::test_every_sample_is_inside_its_own_set",

@@ -368,8 +368,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/cones.py",
-        "e + tail * (along / (1 + head) - w)[..., None]",
-        "e + tail * (along / (1 + head) + w)[..., None]",
+        "along / (1 + head) - v[..., :R]",
+        "along / (1 + head) + v[..., :R]",
         ("test_convex_sets.py::test_the_gauge_says_how_far_a_direction_may_be_followed",),
         "the boost goes the wrong way",
     ),

@@ -108,6 +108,7 @@ def splitting(
     *,
     wide: Factor | None = None,
     sweep: Sequence[Factor] = (),
+    onto: Callable[..., Tensor] | None = None,
     equal: bool = True,
 ) -> Tensor:
     """y moved by ``steps`` steps towards the nearest point.
@@ -118,6 +119,7 @@ def splitting(
         low, high: limits (k,) of G x, or of each sample (\\*, k); infinite where there is none.
         wide: the constants in float64, for the compiled kernel; None: tensor operations.
         sweep: the constants of the other penalties of ``SWEEP``, if they are gone over.
+        onto: in place of the clamp of t between low and high, such as one onto cones, too.
         equal: whether there may be equalities; without, tensor operations are fewer, but for the backward pass of y
             alone, whose derivative would pass through the limits, too.
 
@@ -126,9 +128,14 @@ def splitting(
     if wide is not None and is_plain(y) and operators.available():
         return _compiled(y, wide, low, high, steps)
     alone = torch.is_grad_enabled() and y.requires_grad and not (low.requires_grad or high.requires_grad)
-    if not (equal or alone) and isinstance(factor, Factor) and factor.turn.shape[0] == factor.turn.shape[1]:
+    if (
+        onto is None
+        and not (equal or alone)
+        and isinstance(factor, Factor)
+        and factor.turn.shape[0] == factor.turn.shape[1]
+    ):
         return _from_start(y, (factor, *sweep), low, high, steps)
-    return in_tensor_operations(y, factor, low, high, steps, sweep)
+    return in_tensor_operations(y, factor, low, high, steps, sweep, onto)
 
 
 def in_tensor_operations(
@@ -140,10 +147,7 @@ def in_tensor_operations(
     sweep: Sequence[Factor] = (),
     onto: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w.
-
-    ``onto`` in place of the clamp takes t onto cones, too.
-    """
+    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w."""
     if isinstance(factor, SparseFactor):
         return factor.moved(y, low, high, steps)
     factors, onto = (factor, *sweep), clamped if onto is None else onto

@@ -240,7 +240,8 @@ class PerSample(Constants):
         if self.conic is not None:
             start = None if base is None else base.expand(*batch, -1).reshape(flat.shape)
             out = self.conic.per_sample(flat, start, own, x.dtype)
-            return self._refused(out, ~out.isnan().any(-1), flat, own).reshape(*batch, flat.shape[-1])
+            held = ~out.isnan().any(-1) & self._is_within(out, own, fixed=False)
+            return self._refused(out, held, flat, own).reshape(*batch, flat.shape[-1])
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
@@ -314,10 +315,11 @@ class PerSample(Constants):
             found = self.nearest(wide.reshape(-1, *P.shape), **own.without_base(P.shape)).flatten(1)
         return torch.where(known, found, torch.nan).to(x.dtype)
 
-    def _is_within(self, x: Tensor, sides: Sides) -> Tensor:
-        """Whether every coordinate is between its bounds, which may cross. Shape: (n, d) → (n,)"""
-        wide = x.double()
-        return ((wide <= self._own("upper", sides)) & (wide >= self._own("lower", sides))).all(-1)
+    def _is_within(self, x: Tensor, sides: Sides, *, fixed: bool = True) -> Tensor:
+        """Whether coordinates, those that are ``fixed`` too, are between bounds, which may cross. (n, d) → (n,)"""
+        wide, low, high = x.double(), self._own("lower", sides), self._own("upper", sides)
+        met = (wide <= high) & (wide >= low)
+        return (met if fixed else met | (low == high)).all(-1)
 
     def _within(self, x: Tensor, sides: Sides) -> Tensor:
         """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from rayhull.errors import RayhullError
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
-from rayhull.nn.conic import ConicSteps, is_round, units_of
+from rayhull.nn.conic import ConicSteps, round_centre, units_of
 from rayhull.nn.constants import Factory
 from rayhull.nn.ways import Bounds, Nearest, Rays, Steps, Vertices, Way, Whole
 from rayhull.projection import project
 from rayhull.projection.plan import is_short, structure
-from rayhull.sets.cones import ConvexSet, lengths, with_cones
+from rayhull.sets.cones import ConvexSet, with_cones
 from rayhull.sets.conic_interior import conic_base_point
 from rayhull.sets.frame import Frame, at_apex, cone_at, inside, is_large, row_span, unit_rays, units_at
 from rayhull.sets.polyhedron import MAX_GENERATORS
@@ -115,10 +115,10 @@ def steps(P: Polyhedron, options: Options) -> Choice:
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
-def _warn_of_far(trial: Trial, count: int) -> float:
+def _warn_of_far(trial: Trial, count: int, far: float = FAR) -> float:
     """What so many steps leave, with a warning where that is much."""
     left = trial.left(count)
-    if left > FAR:
+    if left > far:
         warn(
             f"{count} steps leave {left:.0%} of the way to {trial.judge}, so that this layer may learn badly: give "
             'more steps=, or method="nearest".'
@@ -185,42 +185,44 @@ def unit_start(rays: Array) -> Array:
 
 
 def conic(S: ConvexSet, options: Options) -> Choice:
-    """Closed forms where each cone stands alone, else as many steps as one trial asks for; or as asked."""
+    """Closed forms where balls stand alone, else as many steps as one trial asks for; or as asked."""
     if options.method in ("vertices", "rays"):
         raise RayhullError(
             f"method={options.method!r} is for rows alone, and {S} has cones: use 'auto', 'steps' or 'shrink'."
         )
-    base = conic_base_point(S, options.scale) if options.base is None else options.base
-    if any((lengths(s[:, 1:]) >= s[:, 0]).any() for s in (group.at(base[None])[0] for group in S.batches)):
+    alone = round_centre(S) if options.method in ("auto", "shrink") and options.steps is None else None
+    base = alone if options.base is None else options.base
+    base = conic_base_point(S, options.scale) if base is None else base
+    if (S.alone.excess(S.alone.at(base)) >= 0).any():
         raise ValueError("base must be strictly inside: every cone needs slack there. Leave it out, or give another.")
     units = units_of(S, base, options.scale)
     if options.method == "nearest":
         return Choice(Nearest(S, base, units, options.factory), "the nearest point, as asked")  # type: ignore[arg-type]
-    if is_round(S) and options.method == "auto" and options.steps is None:
-        return Choice(ConicSteps(S, base, units, 0, options.factory), "the nearest point in closed form: round cones")
-    count, why = options.steps, "as asked"
-    rows = len(S.rows) + sum(group.offsets.size for group in S.batches)
-    if options.method == "shrink":
-        count = 0
-    elif count is None and S.dim * rows > ENTRIES:
-        count, why = 0, "too many rules for steps with a factor"
-    elif count is None and (options.method == "steps" or rows > TRIED):
-        count, why = USUAL_STEPS, "as asked" if options.method == "steps" else "too many rules for a trial"
-    elif count is None:
-        count, why = _tried(S, base, units)
-    return Choice(ConicSteps(S, base, units, count, options.factory), f"{count} steps and a shrink: {why}")
+    count, why = (0, "the nearest point in closed form: balls") if base is alone else _tried(S, base, units, options)
+    return Choice(ConicSteps(S, base, units, count, options.factory), why)
 
 
-def _tried(S: ConvexSet, base: Array, units: Array) -> tuple[int, str]:
-    way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
+def _tried(S: ConvexSet, base: Array, units: Array, options: Options) -> tuple[int, str]:
+    """How many steps, and why; a warning where they leave much of the way."""
+    many, count = len(S.rules.offsets), options.steps
+    if options.method == "shrink" or S.dim * many > ENTRIES:
+        why = "as asked" if options.method == "shrink" else "too many rules for steps with a factor"
+        return 0, f"bounds clamped, then a shrink: {why}"
+    usual = USUAL_STEPS if count is None else count
     drawn = np.random.default_rng(0).standard_normal((int(np.clip(NUMBERS // S.dim, *POINTS)), S.dim)) * units
     free = torch.as_tensor(np.concatenate([base + spread * drawn for spread in SPREADS]))
     try:
+        if many > TRIED:
+            raise RayhullError("too many rules for a trial")
         near = project(S, free.reshape(-1, *S.shape)).reshape(free.shape)  # type: ignore[arg-type]
     except RayhullError:  # not certified in a set that is thin, or large beside its units: layers need none
-        return USUAL_STEPS, "nearest points could not be certified for a trial"
-    count, _, left = Trial((way,), free, near, "the nearest point").best()
-    return count, left_of_the_way(left, "the nearest point")
+        return usual, f"{usual} steps and a shrink, not tried: nearest points could not be certified, or are too dear"
+    way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
+    trial = Trial((way,), free, near, "the nearest point")
+    counts = STEPS if count is None and options.method == "auto" else (usual,)
+    count, _, left = trial.best(counts)
+    _warn_of_far(trial, count, NEARLY)
+    return count, f"{count} steps and a shrink: {left_of_the_way(left, trial.judge, counts)}"
 
 
 # -- auto ------------------------------------------------------------------------------------------------------------
@@ -252,8 +254,8 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     return Choice(trial.taken(count, way, options.factory), f"{count} steps and a shrink: {why}")
 
 
-def left_of_the_way(left: Sequence[float], judge: str) -> str:
-    tried = ", ".join(f"{share:.1%} after {steps}" for share, steps in zip(left, STEPS, strict=False))
+def left_of_the_way(left: Sequence[float], judge: str, counts: Sequence[int] = STEPS) -> str:
+    tried = ", ".join(f"{share:.1%} after {steps}" for share, steps in zip(left, counts, strict=False))
     return f"what is left of the way to {judge} is {tried}"
 
 
@@ -302,7 +304,7 @@ def _level_of_caller() -> int:
 class Trial:
     """Points around a block and far out, and their nearest points; the draws are fixed."""
 
-    ways: tuple[Steps | ConicSteps, ...]
+    ways: tuple[Steps, ...]
     free: Tensor  # (k, n)
     nearest: Tensor  # of a large block, where nearest points would take long: where MOST steps end
     judge: str

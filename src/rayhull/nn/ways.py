@@ -295,6 +295,7 @@ class Steps(Seen):
     """
 
     has_base, left = True, 0.0  # what a trial found to be left of the way to the nearest point
+    onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
     lower_seen: Tensor
     upper_seen: Tensor
     low: Tensor
@@ -403,16 +404,21 @@ class Steps(Seen):
         base = self.base if sides.base is None else sides.base
         y = self._approached(u - base, base, sides)
         if self.shrinking and (self.shrinks or sides is not NONE):
-            gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
-            y = y * (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
+            y = y * self._share(y, sides)
         x = base + y
         return closed(x, *self._bounds(0.0, sides)) if self.bounded and self.shrinking else x
+
+    def _share(self, y: Tensor, sides: Sides) -> Tensor:
+        """The factor of the shrink. Shape: (\\*, n) → (\\*, 1)"""
+        gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
+        return (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
 
     def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         if self.steps:
             low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
             first, *others = self._factors()
-            y = splitting(y, first, low, high, self.steps, wide=self.wide, sweep=others, equal=self.has_equalities)
+            more = {"sweep": others, "equal": self.has_equalities, "onto": self.onto}
+            y = splitting(y, first, low, high, self.steps, wide=self.wide, **more)
             if self.closes:
                 m = self.back.shape[-1]
                 y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT

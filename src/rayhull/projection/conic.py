@@ -1,6 +1,12 @@
-"""The nearest point of rows and cones: the interior-point method of :mod:`rayhull.sets.conic`, with derivatives.
+r"""The nearest point of rows and cones, many samples at once, in float64 on the CPU.
 
-Along the equalities z = z0 + N y. Every answer carries its KKT residual; what cannot be certified raises.
+Along the equalities z = z0 + N y, and s = c + G y lies in a product K of cones, a row being one of one entry:
+
+.. math:: \min_y \tfrac12 |y - p|^2 \text{ with } s \in K: \qquad y = p + G^T λ, \quad λ = Π(λ - s)
+
+Multipliers λ ← Π(λ - σ s), at the minimiser in y of ½ |y - p|² + |Π(λ - σ s)|² / 2σ, come near: the augmented
+Lagrangian, by Newton steps with a line search. Newton steps on the two equations give the last digits, and the last of
+them carries the derivative. Every answer carries its KKT residual; what cannot be certified raises.
 """
 
 from __future__ import annotations
@@ -10,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.sides import Sides, flat_points, flat_sides
-from rayhull.sets.conic import Conic, Solution
+from rayhull.sets.cones import Stack, joined
 from rayhull.sets.conic_interior import Along
 
 if TYPE_CHECKING:
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
 CHUNK = 20_000_000  # numbers of all samples' matrices together
 CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
+PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
+NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
+POLISH, TOUCH = 6, (1e-10, 1e-8)  # Newton steps on both equations; what keeps dependent rules apart in them, the last
 
 
 class Info(NamedTuple):
@@ -34,13 +43,12 @@ class Info(NamedTuple):
 class ConicProjector:
     """Nearest points of a set with cones; what depends on the set alone is worked out once."""
 
-    is_dense, solver, label = True, "auto", "interior points"
+    is_dense, solver, label = True, "auto", "augmented Lagrangian"
 
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron, self.along = S, Along(S)
-        hidden = S.rows.matrix[np.flatnonzero(self.along.implicit)].toarray()
-        self.onto = np.linalg.pinv(np.vstack([S.equality_rows.matrix.toarray(), hidden]))
-        self.loose = np.flatnonzero(~self.along.implicit)
+        self.null, self.heads = torch.as_tensor(self.along.null), torch.as_tensor(S.heads)
+        self.start = torch.as_tensor(self.along.start)[None]
 
     def direct(self, x: Tensor, leak: Any = None) -> None:
         """No kernel finds these."""
@@ -59,43 +67,35 @@ class ConicProjector:
         return z.to(x).reshape(x.shape), Info(residual.reshape(batch))
 
     def _nearest(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
-        start, null = self._start(sides), torch.as_tensor(self.along.null)
-        rows, constants = zip(*self._rows(start, sides), strict=True)
-        c = [v.expand(len(x), -1, -1) for v in constants]
-        y, residual = Nearest.apply((x - start) @ null, rows, *c)  # type: ignore[no-untyped-call]
+        start, heads = self._start(sides), right_hand_sides(self.polyhedron, sides, self.heads)
+        c = self.along.rules.like(x).at(start, heads, sides.centre) * torch.as_tensor(self.along.unit)
+        p, c = (Once.apply(v.expand(len(x), -1)) for v in ((x - start) @ self.null, c))  # type: ignore[no-untyped-call]
+        some = max(1, CHUNK // (self.along.G.size + 1))
+        found = [Problem(self.along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
+        y, residual = (torch.cat(part) for part in zip(*found, strict=True)) if len(x) else (p, p.sum(1))
         if bool((residual > CERTIFIED).any()):
             _refuse(residual, stated=not sides.given)
-        return start + y @ null.mT, residual
+        return start + y @ self.null.mT, residual
 
     def _start(self, sides: Sides) -> Tensor:
         """A point that meets the equalities of each sample (1 or n, d)."""
-        start, S = torch.as_tensor(self.along.start)[None], self.polyhedron
         if sides.b_eq is None:
-            return start
-        moved = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, S.layout.equalities]
-        return start + moved @ torch.as_tensor(self.onto[:, : moved.shape[1]]).mT
+            return self.start
+        S, stated = self.polyhedron, self.polyhedron.layout.equalities
+        moved = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, stated]
+        rows = torch.as_tensor(S.equality_rows.matrix.toarray())
+        return self.start + moved @ torch.linalg.pinv(rows)[:, : len(stated)].mT
 
-    def _rows(self, start: Tensor, sides: Sides) -> list[tuple[Any, Tensor]]:
-        """G (K, 1 + k, q) and the constants (1 or n, K, 1 + k), of unit size."""
-        S, layout, null = self.polyhedron, self.polyhedron.layout, self.along.null
-        stated = (S.inequalities.rhs, S.upper_bounds, S.lower_bounds)
-        given = (sides.b, sides.upper, sides.lower)
-        picks = (layout.inequalities, layout.upper, layout.lower)
-        each = zip(stated, given, picks, (1, 1, -1), strict=True)
-        rhs = [sign * (torch.as_tensor(own)[None] if v is None else v)[:, pick] for own, v, pick, sign in each]
-        n = max(len(v) for v in rhs)
-        b = torch.cat([v.expand(n, -1) for v in rhs], 1)[:, self.loose]
-        A = S.rows.matrix[self.loose].toarray()
-        parts = [(-A[:, None], (b - start @ torch.as_tensor(A).mT)[..., None])]
-        for group in S.batches:
-            wide = np.zeros((*group.rows.shape[:2], S.dim))
-            np.put_along_axis(wide, np.repeat(group.index[:, None], wide.shape[1], 1), group.rows, 2)
-            parts.append((wide, group.at(start, sides.h, sides.centre)))
-        found = []
-        for rows, constants in parts:
-            size = np.maximum(np.linalg.norm(rows @ null, axis=(1, 2)), 1e-300)
-            found.append((rows @ null / size[:, None, None], constants / torch.as_tensor(size)[:, None]))
-        return found
+
+def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | None:
+    """``S.heads`` for each sample, ``stated`` where it gives none; None where all are stated. Shape: (\\*, rules)"""
+    layout, given = S.layout, (sides.h, sides.b, sides.upper, sides.lower)
+    if all(v is None for v in given):
+        return None
+    picks = np.arange(len(S.cones)), layout.inequalities, layout.upper, layout.lower
+    parts = torch.split(stated, [len(pick) for pick in picks])
+    each = zip(given, parts, picks, (1, 1, 1, -1), strict=True)
+    return joined([own if v is None else sign * v[..., pick] for v, own, pick, sign in each])
 
 
 def _refuse(residual: Tensor, *, stated: bool) -> None:
@@ -112,43 +112,112 @@ def _refuse(residual: Tensor, *, stated: bool) -> None:
     )
 
 
-class Nearest(torch.autograd.Function):
-    """p (n, q), the rows and c (n, K, 1 + k) → nearest points y (n, q) and their residuals (n,)."""
+class Once(torch.autograd.Function):
+    """x; a second derivative through it is refused."""
 
     @staticmethod
-    @one_blas_thread()
-    def forward(ctx: Any, p: Tensor, rows: Any, *c: Tensor) -> tuple[Tensor, Tensor]:
-        each = max(1, CHUNK // (sum(g.shape[0] * g.shape[1] for g in rows) + p.shape[1]) ** 2)
-        numbers = [v.detach().numpy() for v in (p, *c)]
-        chunks = [[v[i : i + each] for v in numbers] for i in range(0, len(p), each)]
-        ctx.problems = [Conic(rows, own[1:], np.ones(p.shape[1]), own[0]) for own in chunks]
-        ctx.found = [problem.polished(*_started(problem)) for problem in ctx.problems]
-        y, residual = (
-            torch.as_tensor(np.concatenate([getattr(f, name) for f in ctx.found])) for name in ("y", "residual")
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g
+
+
+class Problem:
+    """½ |y - p|² over s = c + G y in K, all numbers of a sample divided by their size: p (n, q), c (n, M)."""
+
+    def __init__(self, along: Along, p: Tensor, c: Tensor) -> None:
+        self.along, self.rules, self.G = along, along.rules.like(p), torch.as_tensor(along.G)
+        self.size = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-300)
+        self.p, self.c = p / self.size, c / self.size
+
+    @torch.no_grad()
+    def residual(self, y: Tensor, m: Tensor) -> Tensor:
+        """The largest of |y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s, 0 at the minimiser (n,)."""
+        s = self.c + y @ self.G.mT
+        outside, found = (Onto(self.rules, z).times(z) for z in (-s, m - s))
+        size = self.c.norm(dim=1) + s.norm(dim=1) + 1e-6  # all are 0 at an apex
+        each = [v.norm(dim=1) for v in (y - self.p - m @ self.G, m - found, outside / size.unsqueeze(1))]
+        return torch.stack(each).amax(0).nan_to_num(1e300)
+
+    def solve(self) -> tuple[Tensor, Tensor]:
+        """Nearest points (n, q), and their residuals (n,)."""
+        with torch.no_grad():
+            y, m = self.p, torch.zeros_like(self.c)
+            for penalty in PENALTIES:
+                y, m = self._better(y, m, *self._minimised(y, m, penalty))
+                if bool((self.residual(y, m) < NEAR).all()):
+                    break
+            for _ in range(POLISH):
+                y, m = self._better(y, m, *self.newton(y, m, TOUCH[0]))
+        last = self.newton(y, m, TOUCH[1])[0]  # for its derivative
+        return (y + last - last.detach()) * self.size, self.residual(y, m)
+
+    def _better(self, y: Tensor, m: Tensor, *new: Tensor) -> tuple[Tensor, Tensor]:
+        better = (self.residual(*new) < self.residual(y, m)).unsqueeze(1)
+        return torch.where(better, new[0], y), torch.where(better, new[1], m)
+
+    def _minimised(self, y: Tensor, m: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+        """The minimiser of the augmented Lagrangian, and its multipliers."""
+
+        def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            z = m - penalty * (self.c + y @ self.G.mT)
+            found = Onto(self.rules, z).times(z)
+            return ((y - self.p).square().sum(1) + found.square().sum(1) / penalty) / 2, found, z
+
+        value, found, z = at(y)
+        for _ in range(INNER):
+            slope, V = y - self.p - found @ self.G, Onto(self.rules, z.unsqueeze(1))
+            if bool((slope.norm(dim=1) < NEAR / 10).all()):
+                break
+            hessian = V.times(self.G.mT, penalty, 0.0, penalty * V.share) @ self.G + torch.eye(y.shape[1]).to(y)
+            step, length = torch.linalg.solve(hessian, -slope), torch.ones_like(y[:, :1])
+            for _ in range(HALVINGS):
+                after, found, z = at(y + length * step)
+                short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value
+                if not bool(short.any()):
+                    break
+                length = torch.where(short.unsqueeze(1), length / 2, length)
+            y, value = y + length * step, after
+        return y, found
+
+    def newton(self, y: Tensor, m: Tensor, touch: float) -> tuple[Tensor, Tensor]:
+        """A step on both equations from constants; its derivative in p and c is that of the solution."""
+        z = m - self.c.detach() - y @ self.G.mT
+        V, wide = Onto(self.rules, z), Onto(self.rules, z.unsqueeze(1))
+        inverse = 1 / touch, 1 / (1 + touch), 1 / (1 + touch - V.share)  # of 1 + touch - V, and times V:
+        product = 1 / touch, 0.0, V.share / (1 + touch - V.share)
+        miss = m - V.times(z) + V.times(self.c - self.c.detach(), across=V.share)
+        moved = V.times(miss, *inverse)
+        hessian = wide.times(self.G.mT, *product[:2], product[2].unsqueeze(1)) @ self.G
+        right = self.p + m @ self.G - y - moved @ self.G
+        step = torch.linalg.solve(hessian + torch.eye(y.shape[1]).to(y), right)
+        return y + step, m - moved - V.times(step @ self.G.mT, *product)
+
+
+class Onto:
+    """Π at z and its derivative: 1 along (1, w), 0 along (1, -w), ``share`` across, w the direction of a cone's tail.
+
+    Where z is in the cone all is along, where -z is in it nothing is.
+    """
+
+    def __init__(self, rules: Stack, z: Tensor) -> None:
+        self.rules, self.heads = rules, len(rules.numbers)
+        head, length = z[..., : self.heads], rules.lengths(z)
+        self.inside, self.polar = head >= length, head <= -length
+        length = length.clamp_min(1e-300)
+        self.w, self.share = z[..., self.heads :] / self.rules.spread(length), ((1 + head / length) / 2).clamp(0.0, 1.0)
+
+    def times(self, v: Tensor, along: float = 1.0, opposite: float = 0.0, across: Tensor | float = 0.0) -> Tensor:
+        """v with its three parts times these. Shape: (\\*, M) → (\\*, M)"""
+        a = torch.where(self.polar, opposite, along)
+        b = torch.where(self.inside, along, opposite)
+        x = torch.where(self.inside | self.polar, a, across)
+        head, tail = v[..., : self.heads], v[..., self.heads :]
+        length = self.rules._with_rows(self.rules.tail(joined([0 * head, self.w * tail])).sum(-1))
+        first, second = a * (head + length) / 2, b * (head - length) / 2
+        return torch.cat(
+            [first + second, self.w * self.rules.spread(first - second - x * length) + self.rules.spread(x) * tail], -1
         )
-        ctx.mark_non_differentiable(residual)
-        return y, residual
-
-    @staticmethod
-    @one_blas_thread()
-    def backward(ctx: Any, g: Tensor, _: Any) -> tuple[Any, ...]:
-        parts = zip(ctx.problems, ctx.found, torch.split(g, [len(f.y) for f in ctx.found]), strict=True)
-        each = [_derivative(problem, f, own.numpy()) for problem, f, own in parts]
-        v, *sides = (torch.as_tensor(np.concatenate(part)) for part in zip(*each, strict=True))
-        return v, None, *sides
-
-
-def _started(problem: Conic) -> tuple[Any, Any]:
-    found = problem.solve(problem.r)
-    return found.y, found.multipliers
-
-
-def _derivative(problem: Conic, found: Solution, g: Any) -> list[Any]:
-    """g - Gᵀ w, and -w for each kind of cone, with w = (I - Vᵀ) B⁻ᵀ G g."""
-    V, B = problem.newton_matrix(found.s, found.multipliers)
-    lifted = np.concatenate([v.reshape(len(g), -1) for v in problem.lift(g)], 1)
-    w = np.linalg.solve(B.swapaxes(1, 2), lifted[..., None])
-    flat = (w - V.swapaxes(1, 2) @ w)[..., 0]
-    ends = np.cumsum([v[0].size for v in found.s])[:-1]
-    parts = [part.reshape(v.shape) for part, v in zip(np.split(flat, ends, 1), found.s, strict=True)]
-    return [g - problem.drop(parts), *(-part for part in parts)]

@@ -1,7 +1,8 @@
 r"""Balls, ellipsoids, quadratic rows and second-order cones beside the rows of a polyhedron.
 
-A cone is a row |E x + f| <= g·x + h. Seen from a point x0 inside it, with s = (g·x0 + h, E x0 + f), it is as simple as
-a linear row: a Lorentz boost B takes s to (√(sᵀJs), 0), and with (w, e) = B (g·y, E y) / √(sᵀJs)
+A cone is a row |E x + f| <= g·x + h, and a row is a cone without E. Seen from a point x0 inside it, with
+s = (g·x0 + h, E x0 + f), it is as simple as a linear row: a Lorentz boost B takes s to (√(sᵀJs), 0), and with
+(w, e) = B (g·y, E y) / √(sᵀJs)
 
 .. math:: x_0 + y \text{ inside} \iff |e| - w \le 1
 
@@ -10,8 +11,10 @@ so that |e| - w is the share of the slack that y uses up, the gauge. All of it w
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +26,7 @@ from rayhull.exact.numbers import Array, floats_as_integers
 from rayhull.sets import membership
 from rayhull.sets.expressions import Expression, broadcast, expression
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.reading import Shape, as_array, as_numpy, as_shape, is_torch, read_given, refuse_unless_finite
+from rayhull.sets.reading import Given, Shape, as_array, as_shape, is_torch, refuse_unless_finite
 from rayhull.sets.rows import count
 from rayhull.sets.statement import Statement
 
@@ -58,121 +61,157 @@ class Cone:
         return not self.g.any()
 
     def holds_exactly(self, x: Array, h: Array | None, centre: Array | None) -> Array:
-        """In integers. Shape: x (n, j), h (n,), centre (n, j) → (n,)"""
-        if self.form is not None:
-            return self._form_holds(x, self.radius if h is None else h, self.centre if centre is None else centre)
-        (X, C), a = _integers(x, np.broadcast_to(np.zeros(1) if centre is None else centre, x.shape))
-        (E, g), b = _integers(self.E, self.g)
-        (F, H), c = _integers(self.f if centre is None else 0 * self.f, np.atleast_1d(self.h if h is None else h))
-        U = _scaled((X - C).dot(E.T), c) + _scaled(F, a + b)
-        V = _scaled(X.dot(g), c) + _scaled(H, a + b)
+        """In integers over one power of two. Shape: x (n, j), h (1 or n,), centre (1 or n, j) → (n,)"""
+        form = self.form if self.centre is not None or h is None else None  # h of a quadratic row is its cone's
+        c = self.centre if form is not None and centre is None else centre
+        given = x, np.zeros(1) if c is None else c, (self.h if form is None else self.radius) if h is None else h
+        if form is not None:
+            (X, C, H, Q, q, r), one = _integers(*given, *form)
+            Y = X - C
+            return np.asarray((Y.dot(Q) * Y).sum(-1) + 2 * one * (Y.dot(q) + one * r) <= one * H * H, bool)
+        (X, C, H, E, F, G), one = _integers(*given, self.E, self.f, self.g)
+        U, V = (X - C).dot(E.T) + one * F * (c is None), X.dot(G) + one * H
         return np.asarray((V >= 0) & ((U * U).sum(-1) <= V * V), bool)
 
-    def _form_holds(self, x: Array, radius: Any, centre: Any) -> Array:
-        assert self.form is not None
-        Q, q, r = self.form
-        (X, C), a = _integers(x, np.broadcast_to(np.zeros(1) if centre is None else centre, x.shape))
-        (P, p, constant), b = _integers(Q, q, np.atleast_1d(r))
-        (H,), c = _integers(np.atleast_1d(radius))
-        Y = X - C
-        left = _scaled((Y.dot(P) * Y).sum(-1), 2 * c) + 2 * _scaled(Y.dot(p), a + 2 * c)
-        left = left + 2 * _scaled(constant, 2 * a + 2 * c)
-        return np.asarray(left <= _scaled(H * H, 2 * a + b), bool)
 
-
-def _integers(*arrays: Array) -> tuple[list[Array], int]:
-    """Floats as Python integers over one power of two."""
+def _integers(*arrays: Any) -> tuple[list[Array], int]:
+    """Floats as Python integers over one power of two, and that power."""
     floats = [np.asarray(v, np.float64) for v in arrays]
     flat, shift = floats_as_integers(np.concatenate([v.ravel() for v in floats]))
-    ends = np.cumsum([v.size for v in floats])[:-1]
-    return [part.reshape(v.shape) for part, v in zip(np.split(flat.astype(object), ends), floats, strict=True)], shift
+    parts = np.split(flat.astype(object), np.cumsum([v.size for v in floats])[:-1])
+    return [part.reshape(v.shape) for part, v in zip(parts, floats, strict=True)], 1 << shift
 
 
-def _scaled(values: Array, shift: int) -> Array:
-    return np.asarray(values * (1 << shift), object)
+class Stack:
+    """Rules in one vector s of M places: g·x + h of cones, of rows (cones without E), then E x + f of all cones.
 
+    Its attributes are arrays, or the tensors of a module.
+    """
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Cones of one size together: rows (K, 1 + k, j) with g first, offsets (K, 1 + k) with h first."""
+    offsets: Any  # (M,) h and f
+    numbers: Any  # (R,) which rules of the set: its cones, then ``S.rows``
+    tails: Any  # (cones, k) the places of each cone's E x + f, M where it has fewer
+    rule: Any  # (M,) of each place
+    even: bool  # whether all cones have as many
+    centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
 
-    numbers: Array  # (K,) which cones
-    index: Array  # (K, j)
-    rows: Array
-    offsets: Array
-    is_ball: bool
-    is_centred: bool  # balls and ellipsoids, whose centres may come with the sample
-
-    def lifted(self, x: Any) -> Any:
-        """(g·x, E x) of every cone. Shape: (n, d) → (n, K, 1 + k)"""
-        if is_torch(x):
-            return (x.new_tensor(self.rows) @ x[:, self.index][..., None])[..., 0]
-        return (self.rows @ x[:, self.index][..., None])[..., 0]
+    def lifted(self, x: Any, *, size: bool = False) -> Any:
+        """(g·x, E x), or of the sizes of all numbers. Shape: (\\*, d) → (\\*, M)"""
+        raise NotImplementedError
 
     def at(self, x: Any, h: Any = None, centre: Any = None) -> Any:
-        """s = (g·x + h, E x + f). Shape: x (n, d), h (\\*, cones), centre (\\*, d) → (n, K, 1 + k)"""
-        offsets = x.new_tensor(self.offsets) if is_torch(x) else self.offsets
-        if centre is not None and self.is_centred:
-            offsets = _joined(0 * centre[:, :1, None] + offsets[:, :1], -self.lifted(centre)[..., 1:])
+        """s at x; h (\\*, rules of the set), centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
+        offsets = self.offsets
+        if centre is not None:
+            offsets = membership._namespace(x).where(self.centred, -self.lifted(centre), offsets)
         if h is not None:
-            offsets = _joined(h[:, self.numbers, None], 0 * h[:, :1, None] + offsets[..., 1:])
+            offsets = joined([h[..., self.numbers], offsets[..., len(self.numbers) :]])
         return self.lifted(x) + offsets
 
-    @cached_property
-    def size(self) -> tuple[Array, Array]:
-        """How much max|x| = 1 may change |E x + f| - g·x, and the size of the constants, (K,) each."""
-        sums = np.abs(self.rows).sum(-1)
-        return sums[:, 0] + lengths(sums[:, 1:]), np.abs(self.offsets[:, 0]) + lengths(self.offsets[:, 1:])
+    def sized(self, X: Any, h: Any = None, centre: Any = None, *, constants: bool = True) -> Any:
+        """T(X) = ‖|E| X + |f|‖ + |g|·X + |h|, what rounding errors at |x| <= X are a share of. Shape: → (\\*, R)"""
+        s = self.lifted(X, size=True)
+        if constants:
+            head = abs(self.offsets[: len(self.numbers)] if h is None else h[..., self.numbers])
+            s = s + joined([head, abs(self.offsets[len(self.numbers) :])])
+            s = s if centre is None else s + self.lifted(abs(centre), size=True)
+        return self.lengths(s) + s[..., : len(self.numbers)]
+
+    def tail(self, v: Any) -> Any:
+        """E x + f of each cone. Shape: (\\*, M) → (\\*, cones, k)"""
+        if self.even:
+            return v[..., len(self.numbers) :].reshape(*v.shape[:-1], *self.tails.shape)
+        return joined([v, 0 * v[..., :1]])[..., self.tails]
+
+    def spread(self, values: Any) -> Any:
+        """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
+        if not self.even:
+            return values[..., self.rule[len(self.numbers) :]]
+        shape = (*values.shape[:-1], *self.tails.shape)
+        every = membership._namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
+        return every.reshape(*shape[:-2], -1)
+
+    def _with_rows(self, v: Any) -> Any:
+        """Numbers of the cones, and 0 for the rows."""
+        rows = self.offsets[len(self.tails) : len(self.numbers)]
+        return joined([v, 0 * rows]) if len(rows) else v
+
+    def lengths(self, s: Any) -> Any:
+        """|E x + f| of every rule; its derivative at 0 is 0. Shape: (\\*, M) → (\\*, R)"""
+        tail = self.tail(s)
+        return self._with_rows(tail.norm(dim=-1) if is_torch(s) else np.linalg.norm(tail, axis=-1))
+
+    def excess(self, s: Any) -> Any:
+        """|E x + f| - g·x - h. Shape: (\\*, M) → (\\*, R)"""
+        return self.lengths(s) - s[..., : len(self.numbers)]
+
+    def boosted(self, s: Any, v: Any) -> Any:
+        """(w, e) of directions v = (g·y, E y) seen from s inside; their :meth:`excess` |e| - w is the gauge.
+
+        1 / gauge is how far v may be followed from s. Shape: (\\*, M)
+        """
+        R, length = len(self.numbers), self.lengths(s)
+        size = ((s[..., :R] - length) * (s[..., :R] + length)) ** 0.5
+        size = joined([size, self.spread(size)])
+        s, v = s / size, v / size
+        head, along = s[..., :R], self._with_rows((self.tail(s) * self.tail(v)).sum(-1))
+        turn = along / (1 + head) - v[..., :R]
+        return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
 
 
-def _joined(head: Any, tail: Any) -> Any:
-    """Both along the last axis, whatever batch each has."""
-    xp, lead = membership._namespace(head), np.broadcast_shapes(tuple(head.shape[:-1]), tuple(tail.shape[:-1]))
-    return xp.concatenate([xp.broadcast_to(v, (*lead, v.shape[-1])) for v in (head, tail)], -1)
+class Rules(Stack):
+    """Some cones and rows of a set as arrays.
 
-
-def lengths(v: Any) -> Any:
-    """|v| along the last axis; its derivative at 0 is 0."""
-    return v.norm(dim=-1) if is_torch(v) else np.linalg.norm(v, axis=-1)
-
-
-def boosted(s: Any, v: Any) -> tuple[Any, Any]:
-    """w (\\*) and e (\\*, k) of v = (g·y, E y), seen from s inside the cone; |e| - w is the gauge of y.
-
-    Shape: s, v (\\*, 1 + k)
+    Args:
+        rows: numbers of ``S.rows``.
 
     Examples:
-        >>> import numpy as np
-        >>> from rayhull.sets.cones import boosted
-        >>> boosted(np.array([2.0, 0.0]), np.array([0.0, 1.0]))     # the ball of radius 2 from its centre
-        (np.float64(0.0), array([0.5]))
+        >>> import numpy as np, rayhull as rh
+        >>> from rayhull.sets.cones import Rules
+        >>> disk = Rules(rh.ball(2, d=2), np.zeros(0, int))
+        >>> disk.excess(disk.boosted(disk.at(np.zeros(2)), disk.lifted(np.array([1.0, 0]))))
+        array([0.5])
     """
-    length = lengths(s[..., 1:])
-    size = ((s[..., 0] - length) * (s[..., 0] + length)) ** 0.5
-    head, tail = s[..., 0] / size, s[..., 1:] / size[..., None]
-    w, e = v[..., 0] / size, v[..., 1:] / size[..., None]
-    along = (tail * e).sum(-1)
-    return head * w - along, e + tail * (along / (1 + head) - w)[..., None]
+
+    def __init__(self, S: ConvexSet, rows: Array) -> None:
+        cones, C, R = S.cones, len(S.cones), len(S.cones) + len(rows)
+        sizes = np.array([len(cone.f) for cone in cones], int)
+        self.even = bool((sizes == sizes[0]).all())
+        self.rule = np.concatenate([np.arange(R), np.repeat(np.arange(C), sizes)])
+        self.tails = np.full((C, max(sizes, default=0)), len(self.rule))
+        self.tails[np.arange(self.tails.shape[1]) < sizes[:, None]] = np.arange(R, len(self.rule))
+        self.matrix = np.zeros((len(self.rule), S.dim))
+        self.matrix[C:R] = -S.rows.matrix[rows].toarray()
+        for i, cone in enumerate(cones):
+            self.matrix[i, cone.index] = cone.g
+            self.matrix[np.ix_(self.tails[i, : sizes[i]], cone.index)] = cone.E
+        self.offsets = np.concatenate([[cone.h for cone in cones], S.rows.rhs[rows], *(cone.f for cone in cones)])
+        self.numbers = np.append(np.arange(C), C + rows)
+        self.centred = np.array([cone.centre is not None for cone in cones] + [False] * len(rows))[self.rule]
+        self.centred[:R] = False
+
+    def seen_from(self, base: Array) -> Array:
+        """The matrix that gives (w, e) of directions from a point inside."""
+        return np.asarray(self.boosted(self.at(base), self.matrix.T).T)
+
+    def lifted(self, x: Any, *, size: bool = False) -> Any:
+        matrix = abs(self.matrix) if size else self.matrix
+        return x @ (x.new_tensor(matrix) if is_torch(x) else matrix).T
+
+    def like(self, x: Any) -> Rules:
+        """The same for points that are tensors."""
+        if is_torch(x):
+            found = copy.copy(self)
+            found.offsets, found.centred = x.new_tensor(self.offsets), x.new_tensor(self.centred, dtype=bool)
+            return found
+        return self
 
 
-def gauge(s: Any, v: Any) -> Any:
-    """|e| - w of :func:`boosted`: 1 / gauge is how far v may be followed from s."""
-    w, e = boosted(s, v)
-    return lengths(e) - w
-
-
-def batched(cones: Sequence[Cone]) -> tuple[Batch, ...]:
-    """The cones, those of one size together."""
-    kinds: dict[Any, list[int]] = {}
-    for i, cone in enumerate(cones):
-        kinds.setdefault((*cone.E.shape, cone.is_ball, cone.centre is not None), []).append(i)
-    return tuple(_batch([cones[i] for i in numbers], np.array(numbers)) for numbers in kinds.values())
-
-
-def _batch(own: list[Cone], numbers: Array) -> Batch:
-    rows = np.stack([np.vstack([c.g, c.E]) for c in own])
-    offsets = np.stack([np.concatenate([[c.h], c.f]) for c in own])
-    return Batch(numbers, np.stack([c.index for c in own]), rows, offsets, own[0].is_ball, own[0].centre is not None)
+def joined(parts: Sequence[Any]) -> Any:
+    """Along the last axis, whatever batch dimensions each has."""
+    xp = membership._namespace(parts[0])
+    lead = xp.broadcast_shapes(*(v.shape[:-1] for v in parts))
+    return xp.concatenate([xp.broadcast_to(v, (*lead, v.shape[-1])) for v in parts], -1)
 
 
 class ConvexSet(Statement):
@@ -205,6 +244,16 @@ class ConvexSet(Statement):
 
             refuse_if_empty(self)
 
+    # what a Polyhedron answers from its rows, bounds and centre
+    violation: Any = Polyhedron.violation
+    contains: Any = Polyhedron.contains
+    contains_exactly: Any = Polyhedron.contains_exactly
+    __contains__: Any = Polyhedron.__contains__
+    slack: Any = Polyhedron.slack
+    explain: Any = Polyhedron.explain
+    interior_point: Any = Polyhedron.interior_point
+    _repr_html_: Any = Polyhedron._repr_html_
+
     @cached_property
     def stated_centre(self) -> Array:
         """The centres of balls and ellipsoids (d,), 0 elsewhere."""
@@ -215,9 +264,24 @@ class ConvexSet(Statement):
         return point
 
     @cached_property
-    def batches(self) -> tuple[Batch, ...]:
-        """The cones, those of one size together."""
-        return batched(self.cones)
+    def heads(self) -> Array:
+        """The right-hand sides of the cones, then of the rows."""
+        return np.append([cone.h for cone in self.cones], self.rows.rhs)
+
+    @cached_property
+    def alone(self) -> Rules:
+        """The cones without the rows."""
+        return Rules(self, np.zeros(0, int))
+
+    @cached_property
+    def implicit(self) -> Array:
+        """Which of the rows hold with equality everywhere, as far as the rows alone tell (m,)."""
+        return self.polyhedron.centre.implicit if len(self.rows) else np.zeros(0, bool)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The cones, and the rows that are no equalities."""
+        return Rules(self, np.flatnonzero(~self.implicit))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -228,63 +292,24 @@ class ConvexSet(Statement):
                 digest.update(np.ascontiguousarray(part).tobytes() + b"|")
         return digest.hexdigest()
 
-    # -- at a point ------------------------------------------------------------------------------------------
+    def excess(self, x: Any, given: Given) -> tuple[Any, tuple[Any, Any]]:
+        """|E x + f| - g·x - h (n, cones); what max|x| = 1 may change of it, and the size of the constants (cones,)."""
+        own = self.alone.like(x)
+        sizes = own.sized(0 * x[:1] + 1, constants=False)[0], own.sized(0 * x[:1])[0]
+        return own.excess(own.at(x, given.h, given.centre)), sizes
 
-    def _over(self, x: Any, h: Any, centre: Any) -> tuple[Any, Any, tuple[int, ...]]:
-        """|E x + f| - g·x - h and the tolerance of ``contains`` (n, cones), and the batch shape."""
-        flat, batch = membership.flatten(self, x)
-        given, points, batch = read_given(self, membership._float64(flat), batch, h=h, centre=centre)
-        xp, like = membership._namespace(points), membership._like
-        largest = xp.amax(abs(points), axis=1)[:, None]
-        values, errors = [], []
-        for group in self.batches:
-            s, (slope, constant) = group.at(points, given.h, given.centre), group.size
-            values.append(lengths(s[..., 1:]) - s[..., 0])
-            errors.append(largest * like(points, slope) + like(points, constant))
-        back = np.argsort(np.concatenate([group.numbers for group in self.batches]))
-        ulps = membership.ULPS * membership._eps(flat)
-        return xp.concatenate(values, axis=1)[:, back], ulps * xp.concatenate(errors, axis=1)[:, back], batch
-
-    def violation(self, x: Any, *, h: Any = None, centre: Any = None, **sides: Any) -> Any:
-        """How far x is outside: the largest amount by which a row, a bound or a cone is exceeded, 0 inside."""
-        over, _, batch = self._over(x, h, centre)
-        rows = membership.violation(self, x, **sides)
-        xp = membership._namespace(over)
-        return xp.maximum(rows, xp.amax(over, axis=1).reshape(batch))
-
-    def contains(self, x: Any, atol: float | None = None, *, h: Any = None, centre: Any = None, **sides: Any) -> Any:
-        """Whether each x is inside up to ``atol``, by default 16 ulp of each row's own scale."""
-        x = x.detach() if is_torch(x) else x
-        over, error, batch = self._over(x, h, centre)
-        own = (over <= (error if atol is None else atol)).all(1).reshape(batch)
-        return membership.contains(self, x, atol, **sides) & own
-
-    def contains_exactly(self, x: Any, *, h: Any = None, centre: Any = None, **sides: Any) -> Any:
-        """Whether each x is inside in rational arithmetic on the given floats: squares are compared, no root taken."""
-        rows = membership.contains_exactly(self, x, **sides)
-        flat, batch = membership.flatten(self, x)
-        given, points, batch = read_given(self, as_numpy(flat).astype(float), batch, h=h, centre=centre)
-        h, centre, inside = given.h, given.centre, np.isfinite(points).all(1)
+    def cones_hold_exactly(self, x: Array, given: Given) -> Array:
+        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)"""
+        inside, cones, terms = np.asarray(np.isfinite(x).all(1)), self.alone, self.dim + self.alone.tails.shape[1] + 24
+        x = np.where(inside[:, None], x, 0.0)
+        error = 4 * terms * EPS * cones.sized(abs(x), given.h, given.centre)
+        unsure = ~(cones.excess(cones.at(x, given.h, given.centre)) < -error)
         for i, cone in enumerate(self.cones):
-            at = np.flatnonzero(inside)
-            own_h = None if h is None else h[:, i] if len(h) == 1 else h[at, i]
-            own_c = None if centre is None or cone.centre is None else centre[:, cone.index]
-            own_c = own_c if own_c is None or len(own_c) == 1 else own_c[at]
-            inside[at] = cone.holds_exactly(points[np.ix_(at, cone.index)], own_h, own_c)
-        inside = inside.reshape(batch)
-        return rows & (rows.new_tensor(inside) if is_torch(rows) else inside)
-
-    def __contains__(self, x: Any) -> bool:
-        return bool(np.all(np.asarray(self.contains(x))))
-
-    def slack(self, x: Any) -> membership.Slack:
-        """The slack of every rule by name, worst first; of a cone ``g·x + h - |E x + f|``."""
-        over, error, _ = self._over(x, None, None)
-        return membership.slack(self, x, ([c.name for c in self.cones], -over, as_numpy(error)))
-
-    def explain(self, x: Any) -> str:
-        """One point in words: which rules are broken and by how much, which bind."""
-        return membership.explain(self, x)
+            at = np.flatnonzero(unsure[:, i] & inside)
+            h, centre = (None if v is None else v[at if len(v) > 1 else [0]] for v in (given.h, given.centre))
+            centre = None if centre is None or cone.centre is None else centre[:, cone.index]
+            inside[at] = cone.holds_exactly(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
+        return inside
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
@@ -302,21 +327,11 @@ class ConvexSet(Statement):
 
         return is_bounded(self)
 
-    def interior_point(self) -> Array:
-        """A point strictly inside (event shape)."""
-        return self.centre.point.reshape(self.shape)
-
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run; unbounded directions are cut off."""
         from rayhull.sets.conic_interior import hit_and_run
 
         return hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
-
-    def reach(self, x: Array, step: Array) -> Array:
-        """How far a point inside may follow each step; unbounded directions are cut off. Shape: (n, d) → (n,)"""
-        from rayhull.sets.conic_interior import reach
-
-        return reach(self, x, step)
 
     @cached_property
     def mirrored_groups(self) -> tuple[BlockGroup, ...]:
@@ -336,7 +351,8 @@ class ConvexSet(Statement):
 
     def describe(self) -> str:
         """Dimension, rows, cones, blocks."""
-        kinds = [f"{len(g.numbers)} of {g.rows.shape[1] - 1} rows" for g in self.batches]
+        sizes = Counter(len(cone.f) for cone in self.cones)
+        kinds = [f"{number} of {count(size, 'row')}" for size, number in sizes.items()]
         blocks = ", ".join(f"{len(g.index)} of {count(g.index.shape[1], 'coordinate')}" for g in self.mirrored_groups)
         lines = [repr(self), f"dimension     {count(self.dim, 'coordinate')}, event shape {self.shape}"]
         lines += [f"cones         {', '.join(kinds)}", f"blocks        {blocks}"]
@@ -346,11 +362,6 @@ class ConvexSet(Statement):
         rows = repr(self.polyhedron).removeprefix("Polyhedron(").removesuffix(")").replace("the whole space", "")
         stated = rows.rstrip(": ")
         return f"ConvexSet({stated}{', ' if ': ' in stated else ': '}{count(len(self.cones), 'cone')})"
-
-    def _repr_html_(self) -> str:
-        from rayhull.sets.plotting import as_html
-
-        return as_html(repr(self), self, self.plot)
 
     def plot(self, coordinates: Sequence[Any] | None = None, *, at: Any = None, ax: Any = None, points: Any = None,
              color: str = "#0072B2") -> Any:  # fmt: skip
@@ -415,8 +426,8 @@ def ellipsoid(Q: Any, radius: float = 1.0, centre: Any = 0) -> ConvexSet:
     c, shape = _centre(centre, len(matrix))
     _refuse_point(radius, "ellipsoid")
     none, rho = np.zeros(len(c)), float(radius)
-    h = rho - 4 * (len(c) + 2) * EPS * (rho + float(lengths(np.abs(root) @ np.abs(c))))  # what f lost to rounding
-    cone = Cone(np.arange(len(c)), root, -root @ c, none, h, "ellipsoid", c, (matrix, none, 0.0), rho)
+    lost = 4 * (len(c) + 2) * EPS * (rho + float(np.linalg.norm(np.abs(root) @ np.abs(c))))  # of f, to rounding
+    cone = Cone(np.arange(len(c)), root, -root @ c, none, rho - lost, "ellipsoid", c, (matrix, none, 0.0), rho)
     return ConvexSet(Polyhedron(shape=shape), [cone])
 
 

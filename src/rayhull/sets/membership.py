@@ -90,6 +90,8 @@ def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[Gi
             else:
                 own, rhs = (v if v is None or len(v) == 1 else v[some] for v in (A, b))
                 inside[some] &= _given_rows_hold(rows, own, rhs, points[some], equal=equal)
+    if hasattr(P, "cones_hold_exactly"):
+        inside &= P.cones_hold_exactly(points, given)
     if is_torch(flat):
         return _namespace(flat).as_tensor(inside, device=flat.device).reshape(batch)
     return inside.reshape(batch)
@@ -170,16 +172,22 @@ class Slack:
         return "\n".join(lines + ([f"... {count(len(self) - SHOWN, 'rule')} more"] if len(self) > SHOWN else []))
 
 
-def slack(P: Statement, x: Any, cones: tuple[list[str], Any, Any] | None = None) -> Slack:
-    """See :meth:`rayhull.Polyhedron.slack`; ``cones``: names, slacks and tolerances (n, m) of rules beside the rows."""
+def slack(P: Statement, x: Any) -> Slack:
+    """See :meth:`rayhull.Polyhedron.slack`; of a cone, g·x + h - |E x + f|."""
     points, batch = flatten(P, x)
-    parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)] + ([] if cones is None else [cones[1:]])
+    parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
+    names = [*P.equality_rows.names, *P.rows.names]
+    if hasattr(P, "cones"):
+        x = _float64(points)
+        over, (slope, constant) = P.excess(x, Given())  # type: ignore[attr-defined]
+        size = _namespace(x).amax(abs(x), axis=1)[:, None]
+        parts.append((-over, ULPS * _eps(points) * (size * slope + constant)))
+        names += [cone.name for cone in P.cones]
     first = 0.0 - abs(parts[0][0])
     values = _namespace(points).concatenate([first, *(part[0] for part in parts[1:])], axis=1)  # (n, m)
     plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
     order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
     kinds = _kinds(plain, margin, len(P.equality_rows))
-    names = [*P.equality_rows.names, *P.rows.names, *([] if cones is None else cones[0])]
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
     return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
 
@@ -254,6 +262,9 @@ def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, 
         if bound is not None or stated is not None:
             c = sign * (_like(x, stated.ravel()) if bound is None and stated is not None else bound)
             yield sign * x - c, none, (1.0, c), False
+    if hasattr(P, "cones"):
+        over, sizes = P.excess(x, given)  # type: ignore[attr-defined]
+        yield over, none, sizes, False
 
 
 def _excess(rows: Rows, x: Any, b: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
