@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -105,7 +106,8 @@ def fused(name: str, strict: bool) -> str:
     layer.map.prepare()
     features = torch.randn(BATCH, FEATURES)
     graph = torch.export.export(layer, (features,)).module()  # what a device would run
-    with config.patch(force_disable_caches=True):
+    with config.patch(force_disable_caches=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, that its caches are off
         found = get_code(torch.compile(graph, fullgraph=True), features)
     (code,) = (text for text in found if "def call(" in text)
     calls = re.findall(r"(cpp_fused|extern_kernels)[\w.]*\(", code[code.index("def call(") :])

@@ -37,7 +37,7 @@ def test_no_operation_of_any_set_is_missing(name: str, method: str) -> None:
     P, h, strict = ZOO[name](), features(), name != "implicit equality"
     layer = exportable(P, strict=strict, method=method).eval()
     x = rh.to_numpy(layer.fold())(h.numpy())
-    assert near(x, layer(h), 2e-4)  # each within 1e-4 of float64, on the long chain
+    assert near(x, layer(h), 5e-4)  # each within 2e-4 of float64, on the long chain
     assert not strict or bool(inequalities(P).contains_exactly(x).all())
 
 

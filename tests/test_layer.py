@@ -312,6 +312,7 @@ def test_the_folded_layer_is_the_same_function(name: str) -> None:
 
 
 def test_a_set_too_large_for_a_factor_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayhull.nn.recognise.is_short", lambda P: False)
     monkeypatch.setattr("rayhull.nn.recognise.ENTRIES", 1000)  # of rows that are many, as this set's are
     n = 1500
     P = rh.Polyhedron(scipy.sparse.diags_array([np.ones(n), -0.7 * np.ones(n - 1)], offsets=[0, 1], format="csr"), 1)

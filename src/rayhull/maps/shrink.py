@@ -176,6 +176,6 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
     steep, size = rows.abs(), x.abs()
-    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + rhs.abs().nan_to_num(0.0, 0.0))
+    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + torch.where(rhs.isfinite(), rhs.abs(), 0.0))
     single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
     return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)

@@ -115,10 +115,10 @@ def steps(P: Polyhedron, options: Options) -> Choice:
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
-def _warn_of_far(trial: Trial, count: int, far: float = FAR) -> float:
+def _warn_of_far(trial: Trial, count: int, far: float | None = None) -> float:
     """What so many steps leave, with a warning where that is much."""
     left = trial.left(count)
-    if left > far:
+    if left > (FAR if far is None else far):
         warn(
             f"{count} steps leave {left:.0%} of the way to {trial.judge}, so that this layer may learn badly: give "
             'more steps=, or method="nearest".'

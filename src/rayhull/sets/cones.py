@@ -327,6 +327,14 @@ class ConvexSet(Statement):
 
         return is_bounded(self)
 
+    def reach(self, x: Array, step: Array) -> Array:
+        """How far each x inside may follow its step (n, d) → (n,); unbounded directions are cut off."""
+        from rayhull.sets.interior import REACH
+
+        longest = REACH * max(1.0, float(np.abs(self.centre.point).max()))
+        used = self.rules.excess(self.rules.boosted(self.rules.at(x), self.rules.lifted(step))).max(1)
+        return np.asarray(1 / np.maximum(used, 1 / longest))
+
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run; unbounded directions are cut off."""
         from rayhull.sets.conic_interior import hit_and_run

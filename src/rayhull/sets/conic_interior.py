@@ -19,7 +19,7 @@ from rayhull.exact.numbers import Array
 from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.frame import homogeneous
-from rayhull.sets.interior import REACH, STEPS, Centre, affine_hull, hull_basis, onto_equalities
+from rayhull.sets.interior import STEPS, Centre, affine_hull, hull_basis, onto_equalities
 from rayhull.sets.polyhedron import Polyhedron
 
 DEEP = 1e-3  # slack with which the centres of balls will do
@@ -160,13 +160,6 @@ def hit_and_run(S: ConvexSet, n: int, rng: np.random.Generator) -> Array:
     for _ in range(STEPS + min(S.dim, 100)):
         step = rng.standard_normal((n, basis.shape[1])) @ basis.T
         step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
-        forward, backward = reach(S, x, step), reach(S, x, -step)
+        forward, backward = S.reach(x, step), S.reach(x, -step)
         x = x + step * ((forward + backward) * rng.uniform(1e-5, 1 - 1e-5, n) - backward)[:, None]
     return onto_equalities(*affine_hull(S.polyhedron, S.implicit), x + 1e-12 * (middle - x))
-
-
-def reach(S: ConvexSet, x: Array, step: Array) -> Array:
-    """How far each x inside may follow its step (n, d) → (n,); unbounded directions are cut off."""
-    longest, rules = REACH * max(1.0, float(np.abs(S.centre.point).max())), S.rules
-    used = rules.excess(rules.boosted(rules.at(x), rules.lifted(step))).max(1)
-    return np.asarray(1 / np.maximum(used, 1 / longest))
