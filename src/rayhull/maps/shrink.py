@@ -29,6 +29,7 @@ from rayhull.maps.closed_forms import times
 SMOOTHNESS = 4.0  # the power in the smooth shrink: larger is closer to the identity inside
 EPS = 2.0**-53  # the unit roundoff of float64
 LARGEST = 2.0**96  # coefficients beyond are cut: products with the numbers of a set stay finite in float32
+OPEN = 3e38  # stands in for a right-hand side that is infinite
 
 
 # -- the shrink ------------------------------------------------------------------------------------------------------
@@ -176,6 +177,6 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     """
     x, rows, rhs = (t.detach().double() for t in (x, rows, rhs))
     steep, size = rows.abs(), x.abs()
-    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + torch.where(rhs.isfinite(), rhs.abs(), 0.0))
+    error = as_single(gamma(x.shape[-1])) * (times(steep, size) + rhs.abs().clamp(max=OPEN))
     single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
     return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)
