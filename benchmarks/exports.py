@@ -115,8 +115,14 @@ def by_executorch(layer: rh.Constrained, sides: Sides, folder: Path) -> tuple[Ru
     config = EdgeCompileConfig(_check_ir_validity=False)
     path = folder / "layer.pte"
     path.write_bytes(to_edge(exported(layer, sides), compile_config=config).to_executorch().buffer)
-    method = Runtime.get().load_program(path.read_bytes()).load_method("forward")
-    return lambda h, sides: method.execute([h, *sides.values()])[0].clone(), path
+    program = Runtime.get().load_program(path)  # which a method needs for as long as it runs
+    method = program.load_method("forward")
+
+    def run(h: Tensor, sides: Sides) -> Tensor:
+        assert program.method_names
+        return method.execute([h, *sides.values()])[0].clone()
+
+    return run, path
 
 
 def by_jax(layer: rh.Constrained, sides: Sides, folder: Path) -> tuple[Run, None]:
