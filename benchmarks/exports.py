@@ -115,14 +115,9 @@ def by_executorch(layer: rh.Constrained, sides: Sides, folder: Path) -> tuple[Ru
     config = EdgeCompileConfig(_check_ir_validity=False)
     path = folder / "layer.pte"
     path.write_bytes(to_edge(exported(layer, sides), compile_config=config).to_executorch().buffer)
-    program = Runtime.get().load_program(path)  # which a method needs for as long as it runs
-    method = program.load_method("forward")
-
-    def run(h: Tensor, sides: Sides) -> Tensor:
-        assert program.method_names
-        return method.execute([h, *sides.values()])[0].clone()
-
-    return run, path
+    program = Runtime.get().load_program(path)
+    kept = program, program.load_method("forward")  # both: a method reads the program's memory
+    return lambda h, sides: kept[1].execute([h, *sides.values()])[0].clone(), path
 
 
 def by_jax(layer: rh.Constrained, sides: Sides, folder: Path) -> tuple[Run, None]:
