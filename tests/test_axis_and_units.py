@@ -179,3 +179,16 @@ def test_training_in_units_learns_columns_of_very_different_size() -> None:
 def test_units_that_cannot_be_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         rh.MapInto(OTHER, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("P", [rh.monotone(4), rh.simplex(4) & rh.box(0, 0.6), rh.convex(5)], ids=str)
+@pytest.mark.parametrize("mean", [0.0, 3.0])
+def test_a_layer_in_units_is_exported_with_the_distance_of_its_units(P, mean):
+    torch.manual_seed(0)
+    layer = rh.Constrained(8, P, units=(mean, np.arange(1.0, P.dim + 1)), dtype=torch.float64)
+    x = torch.randn(64, 8, dtype=torch.float64)
+    folded = layer.fold()
+    assert torch.allclose(folded(x), layer(x), rtol=0, atol=1e-12)
+    out = torch.export.export(folded, (x,)).module()(x)
+    assert torch.allclose(out, layer(x), rtol=0, atol=5e-3)
+    assert float(P.violation(out).max()) <= 1e-13

@@ -100,6 +100,7 @@ def test_slack_violation_and_words_name_the_cones():
     assert float(S.slack([0.0, -3.0])["ball"]) == pytest.approx(-1)
     assert "broken  ball, by 1" in S.explain([0.0, -3.0])
     assert "1 cone" in S.describe()
+    assert len(S.describe().splitlines()) == 3
     assert "bounded" in S.describe()
 
 
@@ -308,6 +309,14 @@ def test_nearest_points_are_certified_and_better_than_every_other_point(name):
     for other in torch.as_tensor(S.sample(30, seed=2)):  # obtuse at z: the variational inequality
         product = ((x - z) * (other - z)).flatten(1).sum(1)
         assert (product < 1e-8 * (1 + x.flatten(1).norm(dim=1))).all()
+
+
+@EVERY
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_nearest_points_of_far_points_are_certified(name, scale):
+    S = SETS[name]()
+    x = scale * torch.randn(16, *S.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+    assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
 
 
 @EVERY

@@ -319,7 +319,11 @@ def test_primitive_products_are_exact_at_any_size(compiled):
     weights[1], weights[2, ::2] = 0, 0
     pairs = [(weights[:, : len(some)], some) for some in (edges, edges[:, :2], edges[:0], edges // 3**30)]
     pairs += [(weights * 2**20, edges + 1)]  # quotients of 80 bits
+    pairs += [(weights, edges // 3**15)]  # sums of 57 bits, which would be taken undivided
     pairs += [(np.full((1, 64), 2**61), np.full((64, 2), [2**61, 2**61 - 1]))]  # sums of 128 bits
+    long, few = np.full((1, 65), 2**61), np.full((65, 2), 2**61)
+    long[0, -1], few[-1] = 1, [3, 5]
+    pairs += [(long, few)]  # 2^128 + 3 and + 5, which would come round to 3 and 5
     for left, right in pairs:
         exact = left.astype(object) @ right.astype(object)
         assert np.array_equal(core.primitive_product(left, right), numbers.primitive(exact))
@@ -346,6 +350,9 @@ def test_core_and_reference_choose_the_same_independent_rows(compiled):
         assert np.array_equal(rows, expected[0])
         assert np.array_equal(columns, expected[1])
         assert len(rows) == rank
+    later = np.array([[0, 2, 1], [1, 2, 3], [1, 0, 2]])  # the second has an entry before the first's pivot
+    for order in (later, later[:, ::-1]):
+        assert independent_rows(order)[0].tolist() == [0, 1]
 
 
 # Fuzz

@@ -14,7 +14,7 @@ from experiments.studies.projection import ProjectionSettings
 from experiments.studies.vae import VaeSettings
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "reproduction.md").read_text()
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("reproduction", "reproduction_runs")}
 PUBLISHED = sorted((ROOT / "results" / "published").glob("*.json"))
 
 
@@ -34,22 +34,30 @@ def test_every_published_number_carries_all_of_its_settings(study, kind):
         assert set(group["settings"]) == set(as_dict(kind())) - {"seed"}
 
 
-def test_the_page_has_the_tables_of_what_is_published(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_the_tables_of_what_is_published(page, tmp_path):
     copy = tmp_path / "page.md"
-    copy.write_text(PAGE, encoding="utf-8")
+    copy.write_text(PAGES[page], encoding="utf-8")
     fill(copy, ROOT / "results" / "published")
-    assert copy.read_text(encoding="utf-8") == PAGE, "python -m experiments publish --again --fill docs/reproduction.md"
+    assert copy.read_text(encoding="utf-8") == PAGES[page], (
+        f"python -m experiments publish --again --fill docs/{page}.md"
+    )
+
+
+def test_every_study_that_is_published_has_its_table():
+    tables = re.findall(r"<!-- (\w+) -->\n\|", PAGES["reproduction_runs"])
+    assert sorted(tables) == sorted([*(path.stem for path in PUBLISHED), "computed", "related"])
 
 
 def test_a_table_shows_the_published_numbers():
-    table = PAGE.split("<!-- projection -->")[1].split("<!-- end -->")[0]
+    table = PAGES["reproduction_runs"].split("<!-- projection -->")[1].split("<!-- end -->")[0]
     for group in groups("projection"):
         row = next(line for line in table.splitlines() if line.startswith(f"| {group['label']} |"))
         assert f"{group['gap_percent']['mean']:.2f}" in row
 
 
 def test_the_page_shows_the_papers_figures_and_they_exist():
-    shown = re.findall(r"!\[[^\]]+\]\((_static/reproduction/[^)]+)\)", PAGE)
+    shown = re.findall(r"!\[[^\]]+\]\((_static/reproduction/[^)]+)\)", PAGES["reproduction"])
     drawn = {"projection-convergence.svg", "projection-images.png", "vae-samples.png", "timing.svg"}
     assert drawn <= {Path(name).name for name in shown}
     assert all((ROOT / "docs" / name).stat().st_size < 200_000 for name in shown)

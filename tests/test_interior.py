@@ -136,3 +136,13 @@ assert bool(P.contains(x).all())
 print("scipy.optimize" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_half_lines_together_have_the_base_point_of_each(scale: float) -> None:
+    low, high = np.array([0.0, 2.0, -np.inf, -np.inf, -3.0, -1.0]), np.array([np.inf, np.inf, -1.5, 4.0, 90.0, 1.0])
+    together = base_point(rh.Polyhedron(lower=low, upper=high), scale)
+    rows = [rh.Polyhedron([[1], [-1]], [b, -a]) for a, b in zip(low[4:], high[4:], strict=True)]  # not bounds: Newton
+    rows += [rh.Polyhedron([[-1]], [-a]) for a in low[:2]] + [rh.Polyhedron([[1]], [b]) for b in high[2:4]]
+    alone = np.concatenate([base_point(P, scale) for P in rows])[[2, 3, 4, 5, 0, 1]]
+    np.testing.assert_allclose(together, alone, rtol=1e-7)

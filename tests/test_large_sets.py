@@ -6,6 +6,7 @@ import copy
 import pickle
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.core import operators
+from rayhull.maps.leak import block_of_each
 from rayhull.maps.steps import Plane
 from rayhull.nn import export, per_sample, recognise
 from rayhull.projection import plan
-from rayhull.sets import base_rule, frame, systems
+from rayhull.sets import base_rule, frame, products, systems
 from rayhull.sets.linear_programs import is_bounded
 from rayhull.sets.systems import System, independent_sparse_rows, products_of_factor
 
@@ -379,3 +381,69 @@ def test_dependent_sparse_rows_are_left_out() -> None:
     twice = sp.csr_array(sp.vstack([rows[:5], rows]))
     kept = independent_sparse_rows(twice)
     assert np.linalg.matrix_rank(twice[kept].toarray()) == len(kept) == 20
+
+
+def bounds(d: int, *, open_ends: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Different for every coordinate; some half-lines, some free, one with a single value."""
+    low, high = np.sort(np.random.default_rng(0).standard_normal((2, d)) * 3, 0)
+    if open_ends:
+        low[: d // 3], high[d // 4 : d // 2] = -np.inf, np.inf
+        low[-1] = high[-1] = 0.25
+    return low, high
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_different_bounds_are_one_group_that_maps_as_every_interval_alone(strict: bool, scale: float) -> None:
+    low, high = bounds(60)
+    P = rh.Polyhedron(lower=low, upper=high)
+    options: Any = {"scale": scale, "strict": strict, "dtype": torch.float64}
+    into, u = rh.MapInto(P, **options), 9 * torch.randn(4, 60, dtype=torch.float64, generator=torch.manual_seed(0))
+    assert [group.apart for group in P.mirrored_groups] == [True, False, False]  # free ones, and the one with a value
+    each = [rh.MapInto(rh.Polyhedron(lower=a, upper=b, shape=(1,)), **options) for a, b in zip(low, high, strict=True)]
+    for name in ("base", "units"):
+        torch.testing.assert_close(getattr(into, name), torch.cat([getattr(one, name) for one in each]))
+    alone = [one(one.coefficients_of(own)) for one, own in zip(each[:-1], u.split(1, -1), strict=False)]
+    x = into(into.coefficients_of(u).nan_to_num())
+    torch.testing.assert_close(x[:, :-1], torch.cat(alone, -1))
+    assert P.contains_exactly(x).all() or not strict
+
+
+def test_gradients_leak_past_different_bounds_one_by_one() -> None:
+    low, high = bounds(60, open_ends=False)
+    P = rh.product(rh.box(low, high), rh.simplex(3))
+    assert len(block_of_each(P).unique()) == len(P.blocks) == 61
+    h, layer = torch.randn(5, 4), rh.Constrained(4, rh.box(low, high)).train()
+    layer(h).sum().backward()
+    assert torch.isfinite(layer.linear.weight.grad).all()
+
+
+def test_sides_of_the_sample_and_other_ways_take_different_bounds() -> None:
+    low, high = bounds(40)
+    layer, h = rh.Constrained(4, rh.Polyhedron(lower=low, upper=high)), 5 * torch.randn(6, 4)
+    lower, upper = torch.as_tensor(low).float() + 0.5, torch.as_tensor(high).float() + 0.5
+    x = layer(h, lower=lower, upper=upper)
+    assert bool((x >= lower - 1e-5).all() and (x <= upper + 1e-5).all())
+    box = rh.box(*bounds(40, open_ends=False))
+    x = rh.Constrained(4, box, method="vertices")(h)
+    assert box.contains(x).all()
+    assert len(box.block_groups) == 40  # volumes and densities know every interval
+    assert box.volume() == pytest.approx(float(np.prod(box.upper_bounds - box.lower_bounds)))
+
+
+def test_thousands_of_different_bounds_take_no_set_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(products._Grouping, "_subset", counted(products._Grouping._subset, made))
+    for low, high in (bounds(20_000), bounds(20_000, open_ends=False)):
+        P = rh.Polyhedron(lower=low, upper=high)
+        layer = rh.Constrained(2, P, strict=True)
+        assert P.contains_exactly(layer(torch.randn(1, 2))).all()
+    assert len(made) <= 4
+
+
+def counted(run: Callable[..., Any], calls: list[int]) -> Callable[..., Any]:
+    def wrapped(*given: Any) -> Any:
+        calls.append(1)
+        return run(*given)
+
+    return wrapped

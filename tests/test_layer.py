@@ -224,7 +224,7 @@ def interleaved() -> rh.Polyhedron:
 def test_blocks_may_stand_anywhere(method: str) -> None:
     P = interleaved()
     layer = rh.Constrained(3, P, method=method)
-    assert not layer.map.in_order or method == "auto"  # one nearest point for all of them
+    assert not layer.map.parts.in_order or method == "auto"  # one nearest point for all of them
     for module in (layer, layer.fold()):
         x = module(3 * torch.randn(200, 3)).detach()
         assert bool(P.contains(x, atol=1e-5).all())

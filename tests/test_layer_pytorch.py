@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import os
 import pickle
+import socket
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -205,9 +209,23 @@ def test_repr_and_describe_say_which_way_and_why() -> None:
     assert "2 blocks of 1: the nearest point by its structure: bounds alone" in layer.describe()
 
 
-def _train(rank: int, port: int) -> None:
+def _process(rank: int, train: Callable[[int], None], port: int, done: Barrier) -> None:
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
     torch.manual_seed(0)
+    train(rank)
+    done.wait(60)  # neither leaves while the other still talks to it
+    os._exit(0)  # all is checked: torch's threads abort now and then while they are taken down
+
+
+def _in_two_processes(train: Callable[[int], None]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    done = torch.multiprocessing.get_context("spawn").Barrier(2)
+    torch.multiprocessing.spawn(_process, (train, port, done), nprocs=2)
+
+
+def _train(rank: int) -> None:
     layer = nn.parallel.DistributedDataParallel(rh.Constrained(4, P))
     optimiser = torch.optim.SGD(layer.parameters(), 0.1)
     torch.manual_seed(rank)
@@ -219,15 +237,11 @@ def _train(rank: int, port: int) -> None:
     torch.distributed.all_gather(both, layer.module.linear.weight.detach())
     assert torch.equal(*both)
     assert bool(P.contains(layer(torch.randn(8, 4))).all())
-    torch.distributed.barrier()  # neither leaves while the other still talks to it
-    torch.distributed.destroy_process_group()
 
 
-def _train_sharded(rank: int, port: int) -> None:
+def _train_sharded(rank: int) -> None:
     from torch.distributed.fsdp import fully_shard
 
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
-    torch.manual_seed(0)
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
     alone = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), rh.Constrained(8, P))
     sharded = copy.deepcopy(alone)
@@ -246,28 +260,16 @@ def _train_sharded(rank: int, port: int) -> None:
             x.square().sum().backward()
             optimiser.step()
     assert sharded[2].linear.weight.to_local().numel() < alone[2].linear.weight.numel()
-    torch.distributed.barrier()  # neither leaves while the other still talks to it
-    torch.distributed.destroy_process_group()
 
 
 @pytest.mark.slow
 def test_two_processes_share_the_weights_of_one_layer() -> None:
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_train_sharded, (port,), nprocs=2)
+    _in_two_processes(_train_sharded)
 
 
 @pytest.mark.slow
 def test_two_processes_train_together() -> None:
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_train, (port,), nprocs=2)
+    _in_two_processes(_train)
 
 
 def test_the_hub_mixin_saves_and_loads_the_set_too(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def dispatch() -> rh.Polyhedron:
 def test_a_stated_range_gives_a_proven_base_rule() -> None:
     P = dispatch()
     layer = rh.Constrained(4, P, method="steps", varies={"b_eq": (1.0, 6.0)}, dtype=torch.float64)
-    rule = layer.map.per_sample.rule
+    rule = layer.map._per_sample.rule
     assert rule is not None
     assert bool((rule.slack > 0).all())
     demand = torch.linspace(1, 6, 50, dtype=torch.float64)[:, None]

@@ -197,7 +197,7 @@ def test_a_layer_that_keeps_what_is_inside_leaks_a_tenth_of_the_gradient(name: s
     assert torch.equal(leaky(h), exact(h))
     x, u = exact(h), exact.unconstrained(h)
     (direct,) = torch.autograd.grad((x * g).sum(), exact.linear.bias, retain_graph=True)
-    past = second_term(g, (u - x).detach(), leaky.map.units, leaky.map.block)
+    past = second_term(g, (u - x).detach(), leaky.map.units, leaky.map._block)
     (past,) = torch.autograd.grad((u * past).sum(), exact.linear.bias)
     (got,) = torch.autograd.grad((leaky(h) * g).sum(), leaky.linear.bias)
     torch.testing.assert_close(got, 0.9 * direct + 0.1 * past)

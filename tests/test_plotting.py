@@ -129,7 +129,7 @@ def test_points_in_single_precision_are_judged_up_to_their_own_rounding(monkeypa
 
 
 @pytest.mark.parametrize(
-    "make", [lambda P: P, lambda P: P & rh.ball(1, d=P.dim), rh.MapInto, lambda P: rh.Constrained(3, P)]
+    "make", [lambda P: P, lambda P: P & rh.ball(1, d=P.dim), rh.MapInto, rh.Projection, lambda P: rh.Constrained(3, P)]
 )
 def test_a_notebook_shows_a_drawing_in_the_plane_and_else_the_rules(make):
     drawn = make(rh.Polyhedron([[1, 1]], [1], lower=0))._repr_html_()

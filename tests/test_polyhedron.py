@@ -69,7 +69,9 @@ def test_a_set_survives_pickle_and_deepcopy(P):
 def test_repr_and_describe_are_readable(P):
     named = P.coordinate_names is not None and "[" not in P.coordinates[0]
     assert repr(P).startswith(f"Polyhedron({', '.join(P.coordinates) if named else f'shape={P.shape}'}: ")
-    assert "blocks" in P.describe()
+    said = P.describe().splitlines()
+    assert len(said) == 3
+    assert " block" in said[1]
 
 
 # -- what goes in -------------------------------------------------------------------------------------------------
@@ -180,6 +182,7 @@ def test_contains_exactly_agrees_with_fractions(P):
         (rh.monotone(3), True, False),
         (rh.Polyhedron([[1, 0], [0, 1], [-1, -1]], 1), False, True),
         (rh.Polyhedron([[1, 0], [-1, 0]], 1), False, False),
+        (rh.Polyhedron([[-1, 0], [0, 1], [-1, 2]], 1), False, False),  # along (1, -1): no shortcut sees it
         (rh.Polyhedron(np.eye(2, dtype=int), 0, lower=0), True, True),
         (rh.Polyhedron(shape=2), True, False),
     ],
@@ -247,7 +250,7 @@ def test_large_sparse_sets_stay_sparse():
     assert P.contains(x).all()
     assert P.contains(P.interior_point())
     assert P.is_bounded
-    assert "lines         1" in rh.monotone(n).describe()
+    assert "a cone with 1 line, " in rh.monotone(n).describe()
 
 
 def test_a_tensor_that_requires_grad_is_refused_with_what_to_do_instead():

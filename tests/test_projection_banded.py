@@ -90,6 +90,17 @@ def test_short_and_long_curves_are_certified_without_a_fallback(d):
     assert float(-np.diff(z.numpy(), 2, axis=1).min()) <= 1e-12 * d
 
 
+@pytest.mark.parametrize(("periods", "noise"), [(1, 1e-3), (7, 1e-3), (7, 1.0)])
+def test_waves_of_ten_thousand_points_are_certified(periods, noise):
+    """Their runs of rows are thousands long, where rounding alone turns the signs of multipliers."""
+    d = 10_000
+    y = np.sin(2 * np.pi * periods * np.linspace(0, 1, d)) + noise * np.random.default_rng(0).standard_normal(d)
+    x, info = rh.project(rh.convex(d), torch.as_tensor(y), return_info=True)
+    assert not info.fallback.any()
+    assert float(info.residual.max()) <= 1e-11
+    assert rh.convex(d).contains(x)
+
+
 def pivoted(G: np.ndarray, c: np.ndarray, y: np.ndarray, patience: int = 3, longer: int = 6) -> int:
     """The same pivoting for one sample, in NumPy: its number of steps."""
     active, fewest, stalled, careful = G @ y - c > 1e-15, len(G) + 1, 0, False

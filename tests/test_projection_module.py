@@ -29,6 +29,19 @@ def test_any_batch_shape_is_kept(P: rh.Polyhedron) -> None:
 
 
 @every_set
+def test_points_and_gradients_may_lie_in_memory_as_they_like(P: rh.Polyhedron) -> None:
+    into = rh.MapInto(P, method="nearest", dtype=torch.float64)
+    c, g = (torch.randn(into.coefficients, 8, dtype=torch.float64).T for _ in range(2))
+    packed = c.contiguous().requires_grad_()
+    x = into(packed)
+    x.backward(g.reshape(x.shape).contiguous())
+    assert torch.equal(into(c), x)
+    strided = c.clone(memory_format=torch.preserve_format).requires_grad_()
+    into(strided).backward(g.reshape(x.shape))
+    torch.testing.assert_close(strided.grad, packed.grad, atol=0, rtol=0)
+
+
+@every_set
 def test_float32_in_gives_float32_out_and_inside(P: rh.Polyhedron) -> None:
     x = points(P, dtype=torch.float32)
     z = rh.project(P, x)

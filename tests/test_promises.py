@@ -17,6 +17,10 @@ import pytest
 import rayhull as rh
 
 ROOT = Path(__file__).parent.parent
+MARKED = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("layer", "projection", "measured", "learning", "learning_tables")),
+]
 OPTIONAL = ["matplotlib", "osqp", "daqp", "piqp", "clarabel", "onnx", "onnxruntime", "huggingface_hub", "ppl"]
 
 
@@ -62,6 +66,13 @@ def test_code_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch
     for block in blocks:
         if ">>>" not in block:
             exec(compile(block, page, "exec"), shared)
+
+
+@pytest.mark.parametrize("folder", [".", "docs", "docs/start"])
+def test_code_on_a_page_fits_in_88_columns(folder):
+    for page in (ROOT / folder).glob("*.md"):
+        blocks = re.findall(r"```(?:python|py|sh|cpp)\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not [line for block in blocks for line in block.splitlines() if len(line) > 88], page
 
 
 def test_every_set_in_the_table_of_sets_can_be_made_as_written():
@@ -208,7 +219,7 @@ def test_the_wheel_holds_the_package_and_works_outside_the_source_tree(tmp_path)
     assert any(name.endswith("LICENSE") for name in names)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/layer.md", "docs/projection.md", "docs/measured.md"])
+@pytest.mark.parametrize("page", MARKED)
 def test_the_numbers_on_a_page_are_those_of_the_results_files(page):
     from benchmarks.summary import MARKERS, filled
 

@@ -71,7 +71,7 @@ def test_rules_make_the_set_they_say():
     assert P.is_exact
     assert rh.parse(DISPATCH) == P
     assert list(P.rows.names) == ["coal <= 2*gas", "wind <= 40", "coal >= 0", "gas >= 0", "wind >= 0"]
-    assert "coordinates   coal, gas, wind" in P.describe()
+    assert "3 coordinates (coal, gas, wind) in 1 block" in P.describe()
     assert repr(P).startswith("Polyhedron(coal, gas, wind: 1 inequality")
 
 

@@ -102,7 +102,7 @@ def test_points_beyond_float64_are_not_judged_exactly():
 def test_integers_that_agree_modulo_a_prime_are_told_apart():
     P = rh.Polyhedron([[1, 1], [-1, -1], [1, 2**31], [-1, -(2**31)]], 1)
     assert P.is_bounded
-    assert "lines         0" in P.describe()
+    assert " line" not in P.describe()
     assert rh.Polyhedron([[1, 1], [1, 2**31]]).generators().rays.shape == (2, 2)
 
 

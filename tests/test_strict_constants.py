@@ -121,8 +121,8 @@ def test_every_set_takes_the_pull_but_chains_intervals_and_whole_spaces(dtype: t
         assert bool(x.isfinite().all())
         assert float(x.double().abs().max()) <= 2 * limit_of(dtype)
     into = rh.MapInto(rh.box(0, 1, 3), strict=True, dtype=dtype)
-    assert into.finishes is not None
-    assert isinstance(into.finishes.each[0], Intervals)
+    assert into._finishes is not None
+    assert isinstance(into._finishes.each[0], Intervals)
 
 
 def test_the_product_of_the_gauge_divides_before_it_multiplies() -> None:

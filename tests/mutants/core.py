@@ -253,6 +253,13 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/banded.cpp",
+        "if (k_ > LONG) refine();",
+        "",
+        ("test_projection_banded.py::test_waves_of_ten_thousand_points_are_certified",),
+        "guesses of long curves are judged with the rounding of their multipliers",
+    ),
+    Mutant(
+        "core/source/projection/banded.cpp",
         "r = where(on, where(polishing_, gap_[i], start_[i]))",
         "r = where(on, start_[i])",
         BANDED,

@@ -85,15 +85,15 @@ MUTANTS = [
     ),
     Mutant(
         "maps/steps.py",
-        "    stacked = ROOT * (",
-        "    stacked = 1.0 * (",
+        "    first = ROOT * (",
+        "    first = 1.0 * (",
         ("test_steps.py::test_many_steps_end_at_the_nearest_point",),
         "rows are not in the unit of their limits",
     ),
     Mutant(
         "maps/steps.py",
-        "    basis = np.eye(n) if null is None else null",
-        "    basis = np.eye(n)",
+        "(np.eye(n), rows) if null is None else (null, rows @ null)",
+        "(np.eye(n), rows)",
         ("test_steps.py::test_what_comes_out_meets_the_equalities",),
         "steps forget the equalities",
     ),
@@ -154,6 +154,13 @@ MUTANTS = [
         "bounds of the sample have no gradient in an exported graph",
     ),
     Mutant(
+        "maps/closed_forms.py",
+        "torch.where((over > 0) & (last < LARGE), last, torch.where(",
+        "torch.where(over > torch.inf, last, torch.where(",
+        ("test_maps.py::test_a_shift_that_is_found_again_settles_from_any_distance",),
+        "far away a shift stays at the wrong bend",
+    ),
+    Mutant(
         "maps/leak.py",
         "        return x.detach() + own + leak.gradient(zero, d)",
         "        return x",
@@ -192,7 +199,7 @@ MUTANTS = [
         "maps/order.py",
         "torch.where(moved > 0, _sums(u / size, number), u)",
         "_sums(u / size, number)",
-        ("test_pooling.py::test_inside_it_is_the_identity_bit_by_bit_and_so_is_its_derivative",),
+        ("test_pooling.py::test_equal_entries_inside_keep_their_own_gradient",),
         "equal entries inside the order share their gradient",
     ),
     Mutant(

@@ -85,8 +85,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/membership.py",
-        "((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1))",
-        "((given.upper, P.upper, float_above, 1), (given.lower, P.lower, float_below, -1))",
+        "((upper, P.upper, float_below, 1), (lower, P.lower, float_above, -1))",
+        "((upper, P.upper, float_above, 1), (lower, P.lower, float_below, -1))",
         ("test_pins.py::test_the_exact_judge_takes_a_fraction_as_it_is_stated",),
         "fractional bounds are rounded outwards for the exact judge",
     ),
@@ -225,6 +225,20 @@ MUTANTS = [
         "    return False",
         ("test_set_numbers.py::test_equalities_that_contradict_each_other_in_fractions_are_refused",),
         "equalities that contradict each other exactly are not seen",
+    ),
+    Mutant(
+        "sets/products.py",
+        "        return self.index.reshape(-1, 1) if self.apart else self.index",
+        "        return self.index",
+        ("test_large_sets.py::test_gradients_leak_past_different_bounds_one_by_one",),
+        "intervals side by side count as one block",
+    ),
+    Mutant(
+        "sets/interior.py",
+        "        outside = (ends[0] > 0) | (ends[1] < 0)",
+        "        outside = (ends[0] < 0) | (ends[1] > 0)",
+        ("test_interior.py::test_half_lines_together_have_the_base_point_of_each",),
+        "half-lines without 0 start from where 0 is",
     ),
     Mutant(
         "sets/products.py",

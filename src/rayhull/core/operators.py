@@ -195,87 +195,46 @@ def active_system(rows: Rows, q: Tensor, active: Tensor, state: Tensor) -> Tenso
     return _bound("active_system")(*rows[:5], q, active, state)
 
 
-def splitting(
-    y: Tensor,
-    rows: Tensor,
-    first: Tensor,
-    turn: Tensor,
-    last: Tensor,
-    onto: Tensor,
-    low: Tensor,
-    high: Tensor,
-    steps: int,
-    relaxation: float,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
+def splitting(y: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """x = K y + C (2 w − t) after ``steps`` steps t += α (F y + T (2 w − t) − w), w = clamp(t, low, high), t₀ = Ĝ y.
 
-    Returns x and, if ``keep``, the states for a backward pass: -1 where a clamp met t < low, 1 where t > high, else 0.
+    Takes y, rows, first, turn, last, onto, low, high, steps, α and keep. Returns x and, if ``keep``, the states for a
+    backward pass: -1 where a clamp met t < low, 1 where t > high, else 0.
 
     Shape:
         ``y`` (N, n), float32 or float64; in float64 ``rows`` Ĝ and ``first`` F (k, n), ``turn`` T (k, k) symmetric, or
         a factor B (k, r) of T = B Bᵀ, ``last`` C (n, k), ``onto`` K (n, n), ``low`` and ``high`` (1 or N, k); returns
         (N, n) as ``y``, and (N, steps + 1, k) int8, or (0,).
     """
-    return _bound("splitting")(y, rows, first, turn, last, onto, low, high, steps, relaxation, keep)
+    return _bound("splitting")(y, *rest)
 
 
-def splitting_backward(
-    g: Tensor,
-    states: Tensor,
-    rows: Tensor,
-    first: Tensor,
-    turn: Tensor,
-    last: Tensor,
-    onto: Tensor,
-    steps: int,
-    relaxation: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients in y, low and high for the gradient g in x. Shape: (N, n), (N, k), (N, k), as ``g``."""
-    return _bound("splitting_backward")(g, states, rows, first, turn, last, onto, steps, relaxation)
+def splitting_backward(g: Tensor, states: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients in y, low and high for the gradient g in x: takes g, states, rows to onto, steps and α.
+
+    Shape: (N, n), (N, k), (N, k), as ``g``.
+    """
+    return _bound("splitting_backward")(g, states, *rest)
 
 
-def leak(
-    g: Tensor,
-    d: Tensor,
-    through: Tensor | None,
-    unit: Tensor | None,
-    block: Tensor,
-    share: float,
-    far: float,
-    clamps: bool,
-) -> Tensor:
+def leak(g: Tensor, d: Tensor, through: Tensor | None, *rest: Any) -> Tensor:
     """The gradient past a map (:mod:`rayhull.maps.leak`), ``share`` of it, and 1 - ``share`` of what came ``through``.
 
-    Of a map that ``clamps``, g came through where d is 0, and nothing elsewhere.
+    Takes g, d, through, unit, block, share, far and clamps. Of a map that ``clamps``, g came through where d is 0, and
+    nothing elsewhere.
 
     Shape:
         ``g``, ``d``, ``through`` (N, n), float32 or float64; ``unit`` (n,) alike; ``block`` (n,), or (0,) for one.
     """
-    return _bound("leak")(g, d, through, unit, block, share, far, clamps)
+    return _bound("leak")(g, d, through, *rest)
 
 
-def strict_pull(
-    x: Tensor,
-    places: Tensor,
-    sign: Tensor,
-    hull: Tensor,
-    equal: Tensor,
-    start: Tensor,
-    along: Tensor,
-    tight: Tensor,
-    tight_bounds: Tensor,
-    loose: Tensor,
-    loose_rhs: Tensor,
-    loose_bounds: Tensor,
-    numbers: Tensor,
-    moving: bool,
-    conic: bool,
-) -> Tensor:
+def strict_pull(x: Tensor, *rest: Any) -> Tensor:
     """Points that are inside up to rounding → points that are inside, pulled towards start + scale · along.
 
-    First what rounding left of x − ``hull`` in the span of ``equal`` is taken away. A sample that is not finite comes
-    out as NaN.
+    Takes x, places, sign, hull, equal, start, along, tight, tight_bounds, loose, loose_rhs, loose_bounds, numbers,
+    moving and conic. First what rounding left of x − ``hull`` in the span of ``equal`` is taken away. A sample that is
+    not finite comes out as NaN.
 
     Shape:
         ``x`` (N, D), float32 or float64; ``places`` (count, n) int32 of its blocks, in float64 ``sign`` (count,), -1
@@ -284,5 +243,4 @@ def strict_pull(
         bounds, ``loose_bounds`` (4, n) with their offsets, or (0, n); ``numbers`` (7,): slopes of loose and tight
         rows, constant, kept, tiny, reach, limit; returns (N, D) as ``x``.
     """
-    gauges = tight, tight_bounds, loose, loose_rhs, loose_bounds
-    return _bound("strict_pull")(x, places, sign, hull, equal, start, along, *gauges, numbers, moving, conic)
+    return _bound("strict_pull")(x, *rest)

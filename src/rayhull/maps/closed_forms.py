@@ -35,7 +35,16 @@ def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Ten
         tensor([[1.0000, 0.0000, 0.0000],
                 [0.4000, 0.4000, 0.2000]])
     """
-    rhs = rhs.unsqueeze(-1)
+    shift = shift_of(x, row, rhs.unsqueeze(-1), lower, upper)
+    return clamped(torch.addcmul(x, shift if equality else shift.relu(), row, value=-1), lower, upper)
+
+
+def shift_of(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor, *, far: bool = False) -> Tensor:
+    """The t with a·clamp(x - t a) = c. Shape: as for :func:`clipped_shift`, rhs (1,) or (\\*, 1) → (\\*, 1)
+
+    Where no coordinate is free any t of the piece serves; with x ``far`` away rounding hides bends, and it is the end
+    that leads to c.
+    """
     at, a, c, *bounds = (v.detach() for v in (x, row, rhs, lower, upper))  # a graph elsewhere knows no other no_grad
     ends = torch.stack(torch.broadcast_tensors(*bounds), -2)  # type: ignore[no-untyped-call]
     bends = ((at.unsqueeze(-2) - ends) / a).nan_to_num(0.0, LARGE, -LARGE).flatten(-2)
@@ -46,9 +55,10 @@ def clipped_shift(x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Ten
     free = held.detach() == moved
     weight = (free * row) @ row.unsqueeze(-1)
     held = torch.where(free, x, held)
-    exact = (held @ row.unsqueeze(-1) - rhs) / weight.clamp_min(torch.finfo(x.dtype).tiny)
-    shift = torch.where(weight > 0, exact, middle)  # where no coordinate is free, any t of the piece serves
-    return clamped(torch.addcmul(x, shift if equality else shift.relu(), row, value=-1), lower, upper)
+    over = held @ row.unsqueeze(-1) - rhs
+    if far:
+        middle = torch.where((over > 0) & (last < LARGE), last, torch.where(first > -LARGE, first, last.clamp_max(0.0)))
+    return torch.where(weight > 0, over / weight.clamp_min(torch.finfo(x.dtype).tiny), middle)
 
 
 def _around_root(bends: Tensor, x: Tensor, row: Tensor, rhs: Tensor, lower: Tensor, upper: Tensor) -> Sequence[Tensor]:

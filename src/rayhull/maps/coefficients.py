@@ -39,11 +39,15 @@ NONNEGATIVE: dict[str, NonNegative] = {
 
 def nonnegative_named(function: str | NonNegative) -> NonNegative:
     """The function of this name, or the user's own."""
+    return _named("nonnegative", NONNEGATIVE, function)
+
+
+def _named(what: str, known: dict[str, NonNegative], function: str | NonNegative) -> NonNegative:
     if callable(function):
         return function
-    if function not in NONNEGATIVE:
-        raise ValueError(f"nonnegative must be one of {', '.join(NONNEGATIVE)} or a function, got {function!r}.")
-    return NONNEGATIVE[function]
+    if function not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)} or a function, got {function!r}.")
+    return known[function]
 
 
 def without(u: Tensor, basis: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
@@ -151,8 +155,4 @@ WEIGHTS: dict[str, Weights] = {
 
 def weights_named(function: str | Weights) -> Weights:
     """The simplex map of this name, or the user's own."""
-    if callable(function):
-        return function
-    if function not in WEIGHTS:
-        raise ValueError(f"simplex must be one of {', '.join(WEIGHTS)} or a function, got {function!r}.")
-    return WEIGHTS[function]
+    return _named("simplex", WEIGHTS, function)

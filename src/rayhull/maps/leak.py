@@ -92,11 +92,12 @@ def block_of_each(P: Polyhedron) -> Tensor:
         >>> block_of_each(rh.box(0, 1, 3)), block_of_each(rh.simplex(3))
         (tensor([0, 1, 2]), tensor([], dtype=torch.int64))
     """
-    sizes = np.concatenate([np.full(len(kind.index), kind.index.shape[1]) for kind in P.mirrored_groups])
+    blocks = [kind.blocks for kind in P.mirrored_groups]
+    sizes = np.concatenate([np.full(*own.shape) for own in blocks])
     if len(sizes) == 1:
         return torch.empty(0, dtype=torch.int64)
     number = np.empty(P.dim, np.int64)
-    number[np.concatenate([kind.index.ravel() for kind in P.mirrored_groups])] = np.repeat(np.arange(len(sizes)), sizes)
+    number[np.concatenate([own.ravel() for own in blocks])] = np.repeat(np.arange(len(sizes)), sizes)
     return torch.from_numpy(number)
 
 

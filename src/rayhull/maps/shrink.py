@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -146,20 +145,13 @@ def pull(x: Tensor, base: Tensor, excess: Tensor, limit: Tensor) -> Tensor:
     return torch.where(excess == 0, x, moved)
 
 
-def inwards(bound: Fraction | None, dtype: torch.dtype, up: bool) -> float:
-    """The nearest number of dtype that is >= bound (up) or <= bound; the largest one where there is no bound."""
-    largest = float(torch.finfo(dtype).max)
-    if bound is None:
-        return -largest if up else largest
-    number = torch.tensor(float(bound), dtype=torch.float64).to(dtype)
-    number = number.clamp(-largest, largest)
-    towards = torch.tensor(largest if up else -largest, dtype=dtype)
-    while (Fraction(number.item()) < bound) if up else (Fraction(number.item()) > bound):
-        after = torch.nextafter(number, towards)
-        if after == number:
-            return float("inf") if up else float("-inf")
-        number = after
-    return float(number.item())
+def inwards(bounds: Tensor, dtype: torch.dtype, up: bool) -> Tensor:
+    """The nearest numbers of dtype that are >= bounds (up) or <= bounds; the largest one where there is no bound."""
+    largest, away = float(torch.finfo(dtype).max), torch.tensor(math.inf if up else -math.inf, dtype=dtype)
+    numbers = bounds.to(dtype).clamp(-largest, largest)
+    while (late := (numbers < bounds) if up else (numbers > bounds)).any():
+        numbers[late] = torch.nextafter(numbers[late], away)
+    return numbers.to(bounds.dtype)
 
 
 def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:

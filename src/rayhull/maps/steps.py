@@ -73,13 +73,19 @@ def factor(rows: Array, null: Array | None, *, bounded: bool, penalty: float = 1
         tensor([[0.6000, 0.8000]], dtype=torch.float64)
     """
     n = rows.shape[1]
-    stacked = ROOT * (np.vstack([np.eye(n), rows]) if bounded else rows)
-    basis = np.eye(n) if null is None else null
-    inside = basis.T @ basis + penalty * (stacked @ basis).T @ (stacked @ basis)
+    basis, along = (np.eye(n), rows) if null is None else (null, rows @ null)
+    inside = PENALTY * penalty * (along.T @ along)
+    inside.flat[:: len(inside) + 1] += 1 + PENALTY * penalty * bounded
     half = scipy.linalg.solve_triangular(np.linalg.cholesky(inside), basis.T, lower=True).T  # K = half halfᵀ
-    onto, thin = half @ half.T, math.sqrt(penalty) * stacked @ half
-    turn = thin if thin.shape[0] > 2 * thin.shape[1] and not square else thin @ thin.T
-    return Factor(stacked, stacked @ onto, turn, penalty * onto @ stacked.T, onto)
+    onto = half @ half.T
+    moved = onto @ rows.T  # bounds are the identity, whose products are there already
+    first = ROOT * (np.vstack([onto, moved.T]) if bounded else moved.T)
+    if len(first) > 2 * half.shape[1] and not square:
+        turn = math.sqrt(PENALTY * penalty) * (np.vstack([half, rows @ half]) if bounded else rows @ half)
+    else:
+        across = rows @ moved
+        turn = PENALTY * penalty * (np.block([[onto, moved], [moved.T, across]]) if bounded else across)
+    return Factor(ROOT * (np.vstack([np.eye(n), rows]) if bounded else rows), first, turn, penalty * first.T, onto)
 
 
 def sums_of_neighbours(m: int) -> Array:
@@ -125,17 +131,15 @@ def splitting(
 
     Shape: (\\*, n) → (\\*, n)
     """
+    flat = y.reshape(-1, y.shape[-1])
+    low, high = (v.expand(*y.shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
     if wide is not None and is_plain(y) and operators.available():
-        return _compiled(y, wide, low, high, steps)
+        return _compiled(flat, wide, low, high, steps).reshape(y.shape)
     alone = torch.is_grad_enabled() and y.requires_grad and not (low.requires_grad or high.requires_grad)
-    if (
-        onto is None
-        and not (equal or alone)
-        and isinstance(factor, Factor)
-        and factor.turn.shape[0] == factor.turn.shape[1]
-    ):
-        return _from_start(y, (factor, *sweep), low, high, steps)
-    return in_tensor_operations(y, factor, low, high, steps, sweep, onto)
+    short = onto is None and not (equal or alone)
+    if short and isinstance(factor, Factor) and factor.turn.shape[0] == factor.turn.shape[1]:
+        return _from_start(flat, (factor, *sweep), low, high, steps).reshape(y.shape)
+    return in_tensor_operations(flat, factor, low, high, steps, sweep, onto).reshape(y.shape)
 
 
 def in_tensor_operations(
@@ -147,13 +151,13 @@ def in_tensor_operations(
     sweep: Sequence[Factor] = (),
     onto: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w."""
+    """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w.
+
+    Shape: y (N, n), limits (k,) or (N, k) → (N, n)
+    """
     if isinstance(factor, SparseFactor):
         return factor.moved(y, low, high, steps)
     factors, onto = (factor, *sweep), clamped if onto is None else onto
-    shape = y.shape
-    low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
-    y = y.reshape(-1, shape[-1])
     t, starts = y @ factors[0].rows.mT, [RELAXATION * (y @ own.first.mT) for own in factors]
     turns = [_relaxed(own.turn) for own in factors]
 
@@ -161,7 +165,7 @@ def in_tensor_operations(
         return torch.add(_turned(starts[now], torch.sub(t, w, alpha=2), turns[now]), w, alpha=2 - RELAXATION)
 
     left, last = _stepped(t, lambda t: onto(t, low, high), step, steps, len(factors))
-    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1).reshape(shape)
+    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1)
 
 
 def _stepped(
@@ -182,9 +186,6 @@ def _from_start(y: Tensor, factors: Sequence[Factor], low: Tensor, high: Tensor,
 
     s ← (1 - α/2) s + α (s - 2 w) (1/2 - T) with w = clamp(s) between limits seen from G y, and x = y - C (s - 2 w).
     """
-    shape = y.shape
-    low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v for v in (low, high))
-    y = y.reshape(-1, shape[-1])
     start = y @ factors[0].rows.mT
     low, high = low - start, high - start
     half = torch.eye(len(factors[0].turn), dtype=y.dtype, device=y.device) / 2
@@ -195,7 +196,7 @@ def _from_start(y: Tensor, factors: Sequence[Factor], low: Tensor, high: Tensor,
         return torch.addmm(s, away, turns[now], beta=1 - RELAXATION / 2, alpha=RELAXATION)
 
     left, last = _stepped(torch.zeros_like(start), lambda s: clamped(s, low, high), step, steps, len(factors))
-    return torch.addmm(y, left, factors[last].last.mT, alpha=-1).reshape(shape)
+    return torch.addmm(y, left, factors[last].last.mT, alpha=-1)
 
 
 def _relaxed(turn: Tensor) -> Tensor:
@@ -230,14 +231,11 @@ def clamped(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
 
 def _compiled(y: Tensor, factor: Factor, low: Tensor, high: Tensor, steps: int) -> Tensor:
     """One operator for all steps of all samples."""
-    shape = y.shape
-    low, high = (v.expand(*shape[:-1], -1).flatten(0, -2) if v.ndim > 1 else v[None] for v in (low, high))
-    flat = y.reshape(-1, shape[-1])
+    low, high = (v if v.ndim > 1 else v[None] for v in (low, high))
     if torch.is_grad_enabled() and (y.requires_grad or low.requires_grad or high.requires_grad):
-        x: Tensor = Splitting.apply(flat, low, high, factor, steps)  # type: ignore[no-untyped-call]
-    else:
-        x = operators.splitting(flat, *factor, low.double(), high.double(), steps, RELAXATION, keep=False)[0]
-    return x.reshape(shape)
+        x: Tensor = Splitting.apply(y, low, high, factor, steps)  # type: ignore[no-untyped-call]
+        return x
+    return operators.splitting(y, *factor, low.double(), high.double(), steps, RELAXATION, False)[0]
 
 
 class Splitting(torch.autograd.Function):
@@ -245,7 +243,7 @@ class Splitting(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, low: Tensor, high: Tensor, factor: Factor, steps: int) -> Tensor:
-        x, states = operators.splitting(y, *factor, low.double(), high.double(), steps, RELAXATION, keep=True)
+        x, states = operators.splitting(y, *factor, low.double(), high.double(), steps, RELAXATION, True)
         ctx.save_for_backward(y, low, high, states)
         ctx.factor, ctx.steps = factor, steps
         return x

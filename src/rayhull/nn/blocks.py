@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -27,63 +27,55 @@ if TYPE_CHECKING:
 class Places(Constants):
     """Where the blocks of one kind stand among flat coordinates; a mirror image carries -x.
 
-    Shape: (\\*, d) ↔ (\\*, count, n)
+    Shape: (\\*, d) ↔ (\\*, count, n), or (\\*, n) where one block is ``alone``, no mirror image
     """
-
-    index_: Tensor
-    sign: Tensor
 
     def __init__(self, blocks: BlockGroup, factory: Factory) -> None:
         super().__init__(factory)
         self.count, self.size = blocks.index.shape
-        self.flat = blocks.index.ravel()
+        self.columns = blocks.index.ravel()
         self.mirrored = bool((blocks.sign < 0).any())
-        self.in_order = self.count == 1 and not self.mirrored and bool((self.flat == np.arange(self.size)).all())
-        self.index("index_", self.flat)
+        self.alone = self.count == 1 and not self.mirrored
+        self.in_order = self.alone and bool((self.columns == np.arange(self.size)).all())
+        self.index("index_", self.columns)
         self.constant("sign", blocks.sign[:, None].astype(float))
         self.compiled = torch.from_numpy(blocks.index.astype(np.int32)), torch.from_numpy(blocks.sign.astype(float))
 
-    def is_whole(self, x: Tensor) -> bool:
-        """Whether samples are one block, in the order of the coordinates."""
-        return self.in_order and x.shape[-1] == self.size
-
     def read(self, x: Tensor) -> Tensor:
         """The blocks; a sample that is one, as it is."""
-        if self.is_whole(x):
+        if self.in_order and x.shape[-1] == self.size:
             return x
-        own = x.index_select(-1, self.index_).reshape(*x.shape[:-1], self.count, self.size)
-        return own * self.sign if self.mirrored else own
+        return self._turned(self._by_block(x.index_select(-1, self.index_)))
 
     def write(self, own: Tensor, x: Tensor) -> Tensor:
-        if self.is_whole(x):
+        """x with blocks in their places."""
+        if self.in_order and x.shape[-1] == self.size:
             return own
-        own = own * self.sign if self.mirrored else own
-        return x.index_copy(-1, self.index_, own.flatten(-2))
+        return x.index_copy(-1, self.index_, self._flat(own))
+
+    def _by_block(self, x: Tensor) -> Tensor:
+        return x if self.alone else x.reshape(*x.shape[:-1], self.count, x.shape[-1] // self.count)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        return x if self.alone else self._turned(x).flatten(-2)
+
+    def _turned(self, x: Tensor) -> Tensor:
+        return x * self.sign if self.mirrored else x
 
 
-class Part(Constants):
+class Part(Places):
     """One way, at all places of its kind of block, or for the whole set at once.
 
     Shape: coefficients (\\*, count · k) → points (\\*, count · n), in the order of the kind's places
     """
 
-    block: Tensor
-    mirror: Tensor
-    rows: Tensor
-    equality_rows: Tensor
-    stated_lower: Tensor
-    stated_upper: Tensor
-
     def __init__(self, P: Polyhedron, blocks: BlockGroup, way: Way, why: str, factory: Factory) -> None:
-        super().__init__(factory)
+        super().__init__(blocks, factory)
         own = blocks.polyhedron
-        self.way, self.why, self.places = way, why, Places(blocks, factory)
-        self.count, self.size = blocks.index.shape
-        self.mirrored, self.has_cones = self.places.mirrored, with_cones(own) is not None
-        self.alone = self.count == 1 and not self.mirrored  # without an axis of blocks
+        self.way, self.why, self.has_cones = way, why, with_cones(own) is not None
         self.coefficients = self.count * way.coefficients
         self.whole = own is P
-        self.index("block", block_of_each(P).numpy() if self.whole else np.zeros(0, np.int64))
+        self.index("block", block_of_each(own).numpy())
         if not self.whole:
             stated, stated_eq = len(own.layout.inequalities), len(own.layout.equalities)
             self.index("mirror", (blocks.sign < 0)[:, None])
@@ -108,7 +100,7 @@ class Part(Constants):
         b = None if sides.b is None else sides.b[..., self.rows]
         b_eq = None if sides.b_eq is None else sides.b_eq[..., self.equality_rows]
         each = (sides.lower, sides.upper, sides.base, sides.centre if self.has_cones else None)
-        low, high, base, centre = (None if v is None else self._by_block(v[..., self.places.index_]) for v in each)
+        low, high, base, centre = (None if v is None else self._by_block(v[..., self.index_]) for v in each)
         h = sides.h if self.has_cones else None  # all cones are in one block
         h = h if h is None or self.alone else h.unsqueeze(-2)
         if base is not None and self.mirrored:
@@ -124,8 +116,8 @@ class Part(Constants):
         return torch.where(self.mirror, -high, low), torch.where(self.mirror, -low, high)
 
     def points(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        """Points of the blocks from unconstrained points in the set's coordinates. Shape: as ``forward``"""
-        return self._flat(self.way(self._turned(self._by_block(u)), self.own(sides)))
+        """Points of the blocks from unconstrained points of the set. Shape: (\\*, d) → (\\*, count · n)"""
+        return self._flat(self.way(self.read(u), self.own(sides)))
 
     def certified(self, sides: Sides) -> Tensor | None:
         """Which samples have base points that certify all of these blocks; None where no block asks. Shape: (\\*)"""
@@ -141,30 +133,36 @@ class Part(Constants):
         return self._flat(self.way.start(self._by_block(c)))
 
     def coefficients_of(self, x: Tensor) -> Tensor:
-        """Undoes ``unconstrained``."""
-        c = self.way.coefficients_of(self._turned(self._by_block(x)))
+        """Of points of the set, inverse to ``unconstrained``. Shape: (\\*, d) → (\\*, count · k)"""
+        c = self.way.coefficients_of(self.read(x))
         return c if self.alone else c.flatten(-2)
-
-    def _by_block(self, c: Tensor) -> Tensor:
-        return c if self.alone else c.reshape(*c.shape[:-1], self.count, c.shape[-1] // self.count)
-
-    def _flat(self, x: Tensor) -> Tensor:
-        return x if self.alone else self._turned(x).flatten(-2)
-
-    def _turned(self, x: Tensor) -> Tensor:
-        return x * self.places.sign if self.mirrored else x
 
     def describe(self) -> str:
         many = f"{self.count} blocks of {self.size}" if self.count > 1 else f"one block of {self.size}"
         return f"{many}: {self.why}"
 
 
-class Parts(nn.ModuleList):
-    """The parts of a map, in the order of their coefficients."""
+class Parts(Constants, nn.ModuleList):
+    """The parts of a map, in the order of their coefficients. Shape: (\\*, coefficients) → (\\*, d), flat
+
+    Attributes:
+        keeps_inside: whether all coefficients are coordinates, and points of the set stay where they are.
+        single: whether the points of one part are all there is.
+    """
 
     if TYPE_CHECKING:
 
         def __iter__(self) -> Iterator[Part]: ...
+
+    def __init__(self, parts: Sequence[Part], factory: Factory) -> None:
+        super().__init__(factory)
+        self.extend(parts)
+        self.coefficients = sum(part.coefficients for part in parts)
+        self.keeps_inside = all(part.way.keeps_inside for part in parts)
+        order = np.argsort(np.concatenate([part.columns for part in parts]))
+        self.in_order = bool((order == np.arange(len(order))).all())
+        self.single = self.in_order and len(parts) == 1
+        self.index("order", order)
 
     def split(self, c: Tensor) -> Iterator[tuple[Part, Tensor]]:
         """Each part with its own coefficients."""
@@ -172,11 +170,49 @@ class Parts(nn.ModuleList):
         own = (c,) if len(parts) == 1 else torch.split(c, [part.coefficients for part in parts], -1)
         return zip(parts, own, strict=True)
 
+    def flat(self, points: Sequence[Tensor]) -> Tensor:
+        """The points of each part as coordinates of the set."""
+        x = points[0] if len(points) == 1 else torch.cat(list(points), -1)
+        return x if self.in_order else x.index_select(-1, self.order)
 
-def all_certified(parts: Parts, sides: Sides) -> Tensor | None:
-    """Which samples their base points certify, in every block; None where no block asks. Shape: (\\*)"""
-    each = [found for found in (part.certified(sides) for part in parts) if found is not None]
-    return reduce(torch.logical_and, each) if each else None
+    def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
+        """Points inside up to rounding."""
+        return self.flat([part.forward(own, sides, leak) for part, own in self.split(c)])
+
+    def points(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        """The same from unconstrained points."""
+        return self.flat([part.points(u, sides) for part in self])
+
+    def unconstrained(self, c: Tensor) -> Tensor:
+        """What coefficients stand for before the set is imposed, where they are coordinates."""
+        return self.flat([part.unconstrained(own) for part, own in self.split(c)])
+
+    def coefficients_of(self, x: Tensor) -> Tensor:
+        """Undoes ``unconstrained``."""
+        return torch.cat([part.coefficients_of(x) for part in self], -1)
+
+    def certified(self, sides: Sides) -> Tensor | None:
+        """Which samples their base points certify, in every block; None where no block asks. Shape: (\\*)"""
+        each = [found for found in (part.certified(sides) for part in self) if found is not None]
+        return reduce(torch.logical_and, each) if each else None
+
+    def takes(self, sides: Iterable[str], *, moved: bool = True) -> bool:
+        """Whether the blocks' own ways take these sides, with a base point that meets the equalities or without."""
+        names, own = set(sides) - {"base"}, {"b_eq"} if moved else set()
+        return all(part.concerns(names) <= part.way.follows | (own if part.way.has_base else set()) for part in self)
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
+        """Whether tensor operations are all that the ways take, for these sides of the sample."""
+        return all(part.way.fits_graphs(sides) for part in self)
+
+    def gathered(self, name: str) -> Array:
+        """The base point or the units of the ways for each flat coordinate; 0 and 1 where a way has none."""
+        values = np.full(len(self._index["order"]), 0.0 if name == "base" else 1.0)
+        for part in self:
+            if name in part.way.exact:
+                own = part.way.exact[name] * (part.exact["sign"] if name == "base" else 1.0)
+                values[part.columns] = np.broadcast_to(own, (part.count, part.size)).ravel()
+        return values
 
 
 class Finishes(nn.Module):
@@ -184,7 +220,7 @@ class Finishes(nn.Module):
 
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         super().__init__()
-        single = [kind for kind in kinds if kind.polyhedron.dim == 1 and len(kind.polyhedron.rows)]
+        single = [kind for kind in kinds if kind.blocks.shape[1] == 1 and len(kind.polyhedron.rows)]
         each: list[Finish] = [Intervals(single, factory)] if single else []
         for kind in kinds:
             if not any(kind is one for one in single):
@@ -213,8 +249,3 @@ def _finish(P: Polyhedron, factory: Factory) -> Finish:
         return finish_of(P, factory)
     refuse_hidden_equalities(P)
     return ConicPull(S, factory)
-
-
-def event_order(kinds: Sequence[Array]) -> Array:
-    """Where each flat coordinate stands when kinds of blocks follow one another."""
-    return np.argsort(np.concatenate([index.ravel() for index in kinds]))

@@ -22,9 +22,9 @@ from rayhull.nn.strict import Finish, limit_of
 from rayhull.nn.ways import Steps
 from rayhull.projection.conic import right_hand_sides
 from rayhull.projection.sides import NONE, Sides
-from rayhull.sets.cones import Rules, Stack, joined
+from rayhull.sets.cones import Rules, joined
 from rayhull.sets.conic_interior import interior_direction
-from rayhull.sets.frame import Frame, equality_basis, round_coordinates
+from rayhull.sets.frame import Frame, equality_basis, units_seen
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
@@ -35,15 +35,13 @@ ROUND = 1e-12  # how far from a multiple of the identity EᵀE of a round ball m
 REACH = 2.0**36  # units beyond which a point is brought nearer on its way to the base point: squares stay finite
 
 
-class RuleProduct(Constants, Stack):
+class RuleProduct(Constants, Rules):
     """Rules as a module: (g·y, E y) by gathering entries or by a product.
 
     Args:
         matrix: in place of the rules' own, such as that of directions seen from a base point.
         sizes: whether :meth:`sized` is asked for.
     """
-
-    back: Tensor
 
     def __init__(
         self, rules: Rules, factory: Factory, matrix: Array | None = None, *, wide: bool = False, sizes: bool = False
@@ -73,16 +71,10 @@ class ConicSteps(Steps):
         steps: how many.
     """
 
-    heads: Tensor
-    members: Tensor
-    group_of: Tensor
-    weight: Tensor
-    is_ball: Tensor
-
     def __init__(self, S: ConvexSet, base: Array, units: Array, steps: int, factory: Factory) -> None:
         loose = np.flatnonzero(~S.implicit)
         slack = S.rows.rhs[loose] - S.rows.matrix[loose] @ base
-        equal: Any = equality_basis(S.polyhedron, S.implicit)
+        equal: Any = equality_basis(S, S.implicit)
         super().__init__(S, Frame(base, loose[:0], loose, slack, equal), units, steps, factory, kernel=False)  # type: ignore[arg-type]
         self.S, self.steps, self.shrinks = S, steps, True
         self.follows |= {"h", "centre"}
@@ -181,10 +173,8 @@ def round_centre(S: ConvexSet) -> Array | None:
 
 def units_of(S: ConvexSet, base: Array, scale: float) -> Array:
     """One length for all coordinates: how far Dikin's ellipsoid at the base point reaches, or the data's scale."""
-    seen, equal = sp.csr_array(S.rules.seen_from(base)), equality_basis(S.polyhedron, S.implicit)
-    matrix = round_coordinates(seen, np.ones(seen.shape[0]), None if S.is_bounded else scale, equal=equal)
-    unit, width = float(np.sqrt((matrix**2).sum() / S.dim)), S.upper_bounds - S.lower_bounds
-    return np.where(width > 0, np.minimum(unit, width), unit)
+    seen = sp.csr_array(S.rules.seen_from(base))
+    return units_seen(S, seen, np.ones(seen.shape[0]), equality_basis(S, S.implicit), scale)
 
 
 class ConicPull(Finish):
@@ -193,12 +183,6 @@ class ConicPull(Finish):
     Every rule is a convex φ(x) <= 0, whose value in floats is off by at most κ T(|x|), rounding x included, with T the
     same rule of the sizes of all numbers: docs/strict.md.
     """
-
-    heads: Tensor
-    start: Tensor
-    along: Tensor
-    least: Tensor
-    gain: Tensor
 
     def __init__(self, S: ConvexSet, factory: Factory) -> None:
         super().__init__(S.polyhedron, factory)

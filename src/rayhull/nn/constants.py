@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +40,10 @@ class Constants(nn.Module):
     """
 
     equal: Tensor | Plane
+
+    if TYPE_CHECKING:  # what is registered below is a tensor
+
+        def __getattr__(self, name: str) -> Tensor: ...
 
     def __init__(self, factory: Factory) -> None:
         super().__init__()

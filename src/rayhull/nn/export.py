@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.map_into import MapInto
 from rayhull.projection.formulas import formula_of
+from rayhull.projection.sides import Sides, TakesSides
 from rayhull.sets.cones import with_cones
 from rayhull.sets.reading import last
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 DTYPES = (torch.float32, torch.float64, torch.float16)
 
 
-class Folded(nn.Module):
+class Folded(TakesSides):
     """What :func:`fold` returns: one Linear and the rest of the map. For inference: it holds no parameters.
 
     Shape: (\\*, in_features) → (\\*, event shape)
@@ -46,23 +47,7 @@ class Folded(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
-    def forward(
-        self,
-        features: Tensor,
-        *,
-        b: Tensor | None = None,
-        b_eq: Tensor | None = None,
-        lower: Tensor | None = None,
-        upper: Tensor | None = None,
-        A: Tensor | None = None,
-        A_eq: Tensor | None = None,
-        base: Tensor | None = None,
-        h: Tensor | None = None,
-        centre: Tensor | None = None,
-    ) -> Tensor:
-        """Points of the set; the sides of the sample are those of :class:`rayhull.MapInto`."""
-        sides = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "base": base}
-        sides |= {"h": h, "centre": centre}
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
         axis = self.rest.axis
         features = last(features, axis)
         c = nn.functional.linear(features, self.weight, self.bias)
@@ -71,7 +56,7 @@ class Folded(nn.Module):
             c, origin = c[..., :-1], (features, self.weight, self.bias)
         elif self.rest.strict:
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
-        out: Tensor = self.rest(c if axis == -1 else c.movedim(-1, axis), origin=origin, **sides)
+        out: Tensor = self.rest(c if axis == -1 else c.movedim(-1, axis), origin=origin, **sides._asdict())
         return out
 
     def extra_repr(self) -> str:
@@ -204,7 +189,8 @@ def to_onnx(
 
 def first_argument(module: nn.Module, sides: Iterable[str]) -> str:
     """The name that a model gives its features; its other arguments are called as the sides."""
-    names = list(inspect.signature(module.forward).parameters)
+    given = inspect.signature(module.forward).parameters.values()
+    names = [one.name for one in given if one.kind is not one.VAR_KEYWORD]
     missing = [side for side in sides if side not in names]
     if missing:
         raise RayhullError(
@@ -271,9 +257,9 @@ def _holds(into: MapInto, sides: Sequence[str]) -> bool:
     if "A" in sides:
         P = into.polyhedron
         return set(sides) <= {"A", "b"} and len(P.inequalities) <= 2 and not len(P.equality_rows) and len(P.rows) <= 2
-    if into.takes(sides, moved=with_cones(into.polyhedron) is None or into.per_sample.rule is not None):
-        return all(part.way.fits_graphs(sides) for part in into.parts)
-    return with_cones(into.polyhedron) is None and formula_of(into.per_sample.nearest.projector, sides) is not None
+    if into.parts.takes(sides, moved=with_cones(into.polyhedron) is None or into._per_sample.rule is not None):
+        return into.parts.fits_graphs(sides)
+    return with_cones(into.polyhedron) is None and formula_of(into._per_sample.nearest.projector, sides) is not None
 
 
 def of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from rayhull.maps.leak import LEAK, check_leak
 from rayhull.nn.map_into import MapInto, keeping_map
-from rayhull.nn.recognise import LayerOptions, warn
-from rayhull.projection.sides import Sides
+from rayhull.nn.options import LayerOptions
+from rayhull.nn.recognise import warn
+from rayhull.projection.sides import NONE, Sides, TakesSides
 from rayhull.sets.reading import last
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 WATCHED, FAR_OFF = 100, 10.0  # training steps after which points are looked at; how far from one unit they may be
 
 
-class Constrained(nn.Module):
+class Constrained(TakesSides):
     r"""A Linear whose outputs lie in the set: hard, for every input, in training and in evaluation.
 
     Args:
@@ -168,33 +169,19 @@ class Constrained(nn.Module):
     def shrinking(self, on: bool) -> None:
         self.map.shrinking = on
 
-    def forward(
-        self,
-        features: Tensor,
-        *,
-        b: Tensor | None = None,
-        b_eq: Tensor | None = None,
-        lower: Tensor | None = None,
-        upper: Tensor | None = None,
-        A: Tensor | None = None,
-        A_eq: Tensor | None = None,
-        base: Tensor | None = None,
-        h: Tensor | None = None,
-        centre: Tensor | None = None,
-    ) -> Tensor:
-        """Points of the set; the sides may depend on the sample (see :class:`rayhull.MapInto`)."""
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
         into: Any = self._modules["map"]
         c = self._coefficients(features)
         options: dict[str, Any] = {"leak": self.leak} if self.training else {}
-        if into.finishes is not None:
+        if into._finishes is not None:
             options["origin"] = self._origin(features)  # finite features may overflow in the Linear
-        if not (b is b_eq is lower is upper is A is A_eq is base is h is centre is None):
-            options |= Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)._asdict()
-        x: Tensor = into(c, **options)
+        x: Tensor = into(c, **options) if sides is NONE else into(c, **options, **sides._asdict())
         if not self.training:
             return x
-        if self._steps_seen < WATCHED:
-            self._watch(x)
+        if self._steps_seen < WATCHED and not torch.compiler.is_compiling():
+            self._steps_seen += 1
+            if self._steps_seen == WATCHED and x.numel():
+                self._watch(x.detach())
         return torch.lerp(x, into.unconstrained(c), self.unconstrained_share) if self.unconstrained_share else x
 
     def _coefficients(self, features: Tensor) -> Tensor:
@@ -209,17 +196,13 @@ class Constrained(nn.Module):
 
     def _watch(self, x: Tensor) -> None:
         """Tell the user, once, of points that training drives far from the set's own unit: it is not the targets'."""
-        if torch.compiler.is_compiling():
-            return
-        self._steps_seen += 1
-        if self._steps_seen == WATCHED and x.numel():
-            size = float(self.map.coefficients_of(x.detach()).double().square().mean().sqrt())
-            if not 1 / FAR_OFF <= size <= FAR_OFF:
-                warn(
-                    f"after {WATCHED} training steps points are {size:.2g} units of the set away from its base point, "
-                    "so that this layer learns slowly: the targets are of another size. Give scale=targets when the "
-                    "layer is built, and base= near them."
-                )
+        size = float(self.map.coefficients_of(x).double().square().mean().sqrt())
+        if not 1 / FAR_OFF <= size <= FAR_OFF:
+            warn(
+                f"after {WATCHED} training steps points are {size:.2g} units of the set away from its base point, so "
+                "that this layer learns slowly: the targets are of another size. Give scale=targets when the layer is "
+                "built, and base= near them."
+            )
 
     def _origin(self, features: Tensor) -> tuple[Tensor, ...]:
         """What coefficients are computed from: a strict layer gives NaN where it is not finite."""

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from rayhull.errors import RayhullError
+from rayhull.nn.blocks import Part, Parts
 from rayhull.nn.layers import Constrained
 from rayhull.nn.map_into import MapInto
-from rayhull.nn.recognise import Choice, Options
+from rayhull.nn.options import Options
+from rayhull.nn.recognise import Choice
 from rayhull.nn.ways import Rays
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.frame import at_apex, cone_at, unit_rays, unit_rows
@@ -20,14 +22,35 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 
+class PaperParts(Parts):
+    """One scaling for all blocks."""
+
+    def forward(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
+        directions, scales = [], []
+        for part, own in self.split(c):
+            way: Any = part.way
+            y = way.direction(own.reshape(*own.shape[:-1], part.count, -1))
+            scales.append(way.scale(y))
+            directions.append((y * part.sign).flatten(-2))
+        x = self.flat(directions)
+        factors = [scale for scale in scales if scale is not None]
+        return x * torch.cat(factors, -1).amin(-1, keepdim=True) if factors else x
+
+
 class PaperMap(MapInto):
-    """x = R |β| / max(1, gauge): lines as two opposite rays, one scaling for all blocks."""
+    """x = R |β| / max(1, gauge): lines as two opposite rays."""
 
     def __init__(self, P: Polyhedron, *, orthogonal: bool = True, **factory: Any) -> None:
-        self.orthogonal = orthogonal  # first: the choice, made in the base class, asks for it
+        self.orthogonal = orthogonal  # first: the parts, made in the base class, ask for it
         super().__init__(P, **factory)
 
-    def _choose(self, block: Polyhedron, options: Options) -> Choice:
+    def _parts(self, P: Polyhedron, options: Options) -> Parts:
+        chosen = [(kind, self._rays(kind.polyhedron, options)) for kind in P.mirrored_groups]
+        parts = PaperParts([Part(P, kind, *rays, options.factory) for kind, rays in chosen], options.factory)
+        parts.single = False  # one block is scaled by its parts, too
+        return parts
+
+    def _rays(self, block: Polyhedron, options: Options) -> Choice:
         frame = at_apex(block)
         if frame is None:
             raise RayhullError(f"the paper's layer takes a cone, or a cone and a box around 0, not {self.polyhedron}.")
@@ -36,17 +59,6 @@ class PaperMap(MapInto):
         doubled = np.concatenate([lines, -lines, rays])
         way = Rays(block, frame, doubled, lines[:0], torch.abs, options.factory, by_basis=True)
         return Choice(way, f"weights of {len(lines)} lines, twice, and {len(rays)} rays, as in the paper")
-
-    def blocks(self, c: Tensor, sides: Sides = NONE, leak: float = 0.0) -> Tensor:
-        directions, scales = [], []
-        for part, own in self.parts.split(c):
-            assert isinstance(part.way, Rays)
-            y = part.way.direction(own.reshape(*own.shape[:-1], part.count, -1))
-            scales.append(part.way.scale(y))
-            directions.append((y * part.places.sign).flatten(-2))
-        x = self._in_order(directions)
-        factors = [scale for scale in scales if scale is not None]
-        return x * torch.cat(factors, -1).amin(-1, keepdim=True) if factors else x
 
 
 class PaperLayer(Constrained):

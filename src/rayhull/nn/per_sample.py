@@ -9,7 +9,6 @@ else from the layer's point of the stated set, which stays where it is if the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,11 @@ from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_l
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
 from rayhull.maps.steps import Plane
-from rayhull.nn.blocks import all_certified
 from rayhull.nn.conic import ConicPull
-from rayhull.nn.constants import Constants, Factory
+from rayhull.nn.constants import Constants
+from rayhull.nn.options import Options, Ranges
 from rayhull.nn.recognise import warn
-from rayhull.nn.ways import value_of
+from rayhull.nn.ways import Nearest, value_of
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import Sides
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
     from rayhull.sets.polyhedron import Polyhedron
 
-Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
-INFEASIBLE = ("raise", "least", "nan")
 CERTIFIED = 1e-9  # more than the projection's own tolerance
 ENTRIES = 100_000  # of A, which graphs need as a constant
 MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
@@ -62,38 +59,21 @@ class PerSample(Constants):
 
     Args:
         P: the set as it was stated.
+        options: those of the layer.
         varies: ranges of sides, for which a base rule is worked out and proven here.
-        infeasible: for samples whose own set is empty: "raise"; "least", the point of least violation; or "nan".
-        weights: of the squared distances (d,), if any.
     """
 
-    K: Tensor
-    k: Tensor
-    onto: Tensor
-    sum_of: Tensor
-    A: Tensor
-    b: Tensor
-    b_eq: Tensor
-    lower: Tensor
-    upper: Tensor
-    centre: Tensor
-
-    def __init__(
-        self, P: Polyhedron, varies: Ranges | None, infeasible: str, scale: float, factory: Factory,
-        weights: Array | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(factory)
-        if infeasible not in INFEASIBLE:
-            raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
-        self.polyhedron, self.infeasible = P, infeasible
+    def __init__(self, P: Polyhedron, options: Options, varies: Ranges | None) -> None:
+        super().__init__(options.factory)
+        self.polyhedron, self.infeasible, self.scale = P, options.infeasible, options.scale
         self.rule: BaseRule | None = None
-        self.sought, self.scale = False, scale
-        otherwise = "raise" if infeasible == "raise" else "least"
-        self.nearest = NearestPoint(P, weights=weights, infeasible=otherwise, later=True)
+        self.sought = False
+        otherwise = "raise" if self.infeasible == "raise" else "least"
+        self.nearest = NearestPoint(P, weights=options.weights, infeasible=otherwise, later=True)
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)
-            self.conic = None if S.centre.implicit.any() else ConicPull(S, factory)
+            self.conic = None if S.centre.implicit.any() else ConicPull(S, options.factory)
         if varies is not None:
             self.find_rule(varies)
         all_stated = len(P.equalities) == len(P.equality_rows)
@@ -353,18 +333,18 @@ def _outside_graphs(nearest: NearestPoint, x: Tensor, sides: dict[str, Tensor]) 
 
 def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
-    own = into.per_sample
+    own = into._per_sample
     if sides.b is not None:
         sides = sides._replace(b=sides.b.clamp_max(LARGE))
     batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:
         base = base.expand(*batch, -1)
-    if not into.follows(sides, base):
+    if not _follows(into, sides, base):
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        certified = all_certified(into.parts, moved)
+        certified = into.parts.certified(moved)
         certified = None if certified is None else certified.expand(batch)
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
@@ -374,18 +354,28 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
     return value_of(own.strict_points(x, base, sides), x) if into.strict else x
 
 
+def _follows(into: MapInto, sides: Sides, base: Tensor | None) -> bool:
+    """Whether the blocks' own ways take these sides: steps need a base point that meets the equalities."""
+    own = into._per_sample
+    if sides.has_rows or (own.rule is not None and base is None):
+        return False
+    if own.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in into.parts):
+        return False  # it refuses empty sets
+    return into.parts.takes(sides.given, moved=base is not None)
+
+
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not into.keeps_inside:
-        return into.per_sample.points(into.per_sample.in_shares(into.blocks(c), sides), sides)
-    u = into.flat_unconstrained(c)
-    x = into.per_sample.points(damped(u, leak), sides)
-    return leaking(x, u, Leak(leak, into.units, into.block))
+        return into._per_sample.points(into._per_sample.in_shares(into.parts(c), sides), sides)
+    u = into.parts.unconstrained(c)
+    x = into._per_sample.points(damped(u, leak), sides)
+    return leaking(x, u, Leak(leak, into.units, into._block))
 
 
 def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
     """Points from known base points; NaN for samples that a graph finds to have none."""
-    x = into.blocks(c, sides, leak)
-    if certified is None or not into.per_sample.is_unseen(certified):
+    x = into.parts(c, sides, leak)
+    if certified is None or not into._per_sample.is_unseen(certified):
         return x
     return torch.where(certified.unsqueeze(-1), x, torch.full_like(x, torch.nan))
 
@@ -399,13 +389,13 @@ def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, lea
     fine, lost = (which.nonzero().squeeze(-1) for which in (certified.reshape(-1), ~certified.reshape(-1)))
     given = [Sides(**{name: getattr(spread, name)[which] for name in spread.given}) for which in (fine, lost)]
     try:
-        near = into.per_sample.points(into.flat_unconstrained(flat[lost]), given[1])
+        near = into._per_sample.points(into.parts.unconstrained(flat[lost]), given[1])
     except EmptySetError as error:  # it counts the lost samples, not those of the batch
         text = re.sub(r"sample (\d+)", lambda found: f"sample {int(lost[int(found[1])])}", str(error))
         raise EmptySetError(f"among samples {_listed(lost)}: {text}", error.rows) from None
     out = near.new_zeros(len(flat), d).index_copy(0, lost, near)
     if len(fine):
-        out = out.index_copy(0, fine, into.blocks(flat[fine], given[0], leak).to(out.dtype))
+        out = out.index_copy(0, fine, into.parts(flat[fine], given[0], leak).to(out.dtype))
     return out.reshape(*batch, d)
 
 

@@ -11,25 +11,28 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
+from rayhull.maps.coefficients import nonnegative_named, weights_named
+from rayhull.maps.steps import clamped
+from rayhull.nn.blocks import Part, Parts
 from rayhull.nn.conic import ConicSteps, round_centre, units_of
 from rayhull.nn.constants import Factory
-from rayhull.nn.ways import Bounds, Nearest, Rays, Steps, Vertices, Way, Whole
+from rayhull.nn.options import Options
+from rayhull.nn.ways import Bounds, Nearest, Rays, Seen, Steps, Vertices, Way, Whole
 from rayhull.projection import project
-from rayhull.projection.plan import is_short, structure
+from rayhull.projection.plan import band_of, is_short, structure
+from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.cones import ConvexSet, with_cones
 from rayhull.sets.conic_interior import conic_base_point
 from rayhull.sets.frame import Frame, at_apex, cone_at, inside, is_large, row_span, unit_rays, units_at
-from rayhull.sets.polyhedron import MAX_GENERATORS
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -50,39 +53,9 @@ STRETCHES, MANY = (1.0, 2.0), 300  # weights of the rows beside bounds, and coor
 TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
 ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
 MOST = 160  # steps that stand in for the nearest point of a large block
-
-
-class LayerOptions(TypedDict, total=False):
-    """The options that layers share; :class:`rayhull.MapInto` says what they mean."""
-
-    method: str
-    steps: int | None
-    base: Any
-    scale: Any
-    strict: bool
-    smooth: bool
-    varies: Mapping[str, tuple[Any, Any]] | None
-    infeasible: str
-    axis: int
-    units: tuple[Any, Any] | None
-    nonnegative: str | NonNegative
-    simplex: str | Weights
-    max_generators: int | None
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user chose, the same for every block but the base point."""
-
-    method: str = "auto"
-    steps: int | None = None
-    scale: float = 1.0
-    nonnegative: str | NonNegative = "softplus"
-    simplex: str | Weights = "softmax"
-    max_generators: int | None = MAX_GENERATORS
-    varies: bool = False  # whether sides are to come with the sample
-    base: Array | None = None  # (n,), of the block
-    factory: Factory = field(default_factory=Factory)
+AWAY = (5, 10, 20, 40, 72)  # steps off the CPU: three or four launches each, and a budget of 400 for all of a layer
+MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
+BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
 
 
 class Choice(NamedTuple):
@@ -97,8 +70,14 @@ class Choice(NamedTuple):
 
 def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
     frame = inside(P, options.base, options.scale)
-    kind = Nearest if len(P.inequalities) or len(P.equality_rows) else Bounds
-    return Choice(kind(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+    return Choice(nearest_way(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+
+
+def nearest_way(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Seen:
+    """The nearest point of a block or of the whole set; bounds alone are a clamp."""
+    if len(P.inequalities) or len(P.equality_rows) or with_cones(P) is not None:
+        return Nearest(P, base, units, factory, weights)
+    return Bounds(P, base, units, factory)
 
 
 def steps(P: Polyhedron, options: Options) -> Choice:
@@ -373,3 +352,100 @@ def choose(P: Polyhedron, options: Options) -> Choice:
     if not len(P.rows) and not len(P.equality_rows):
         return Choice(Whole(P.dim, options.scale, options.factory), "no row holds here")
     return METHODS[options.method](P, options)
+
+
+# -- other devices and exported graphs -------------------------------------------------------------------------------
+
+
+def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Way:
+    """The nearest point in tensor operations alone: a solver branches on its numbers, which no graph can hold.
+
+    Every block without a formula (:mod:`rayhull.projection.formulas`) takes steps of the kind and the number that a
+    trial finds nearest, then the shrink; base point and units are the same, so that weights mean the same.
+    """
+    if weights is not None:
+        return InUnits(P, weights**-0.5, factory)
+    kinds = P.mirrored_groups
+    if len(kinds) == len(kinds[0].index) == 1 and kinds[0].sign[0] > 0:
+        return near_steps(P, base, units, factory)
+    return Blockwise(P, base, units, factory)
+
+
+def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> Steps:
+    """As many steps as a trial asks for; none, which is the shrink, where there are too many rows for a factor."""
+    frame = inside(P, base)
+    if is_large(P):
+        way = Steps(P, frame, units, 0, factory)
+        way.left = 1.0
+        return way
+    band = band_of(P)
+    band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
+    trial = Trial.of(P, frame, units, band, kernel=False)
+    count, number, left = trial.best(AWAY)
+    if min(left) > COARSE:
+        count, number, left = trial.best((MORE,))
+    way = trial.taken(count, number, factory)
+    way.left = min(left)
+    return way
+
+
+class Blockwise(Way):
+    """Nearest points of all kinds of blocks, each in its own place. Shape: (\\*, d) → (\\*, d)"""
+
+    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        parts = []
+        for kind in P.mirrored_groups:
+            first, sign = kind.index[0], kind.sign[0]
+            way = Nearest(kind.polyhedron, base[first] * sign, units[first], factory)
+            way.prepare()
+            parts.append(Part(P, kind, way, "", factory))
+        self.parts = Parts(parts, factory)
+
+    @property
+    def elsewhere(self) -> str:
+        return "; ".join(dict.fromkeys(part.way.elsewhere for part in self.parts if part.way.elsewhere))
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        return self.parts.points(u, sides)
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
+        return self.parts.fits_graphs(sides)
+
+    def certified(self, sides: Sides) -> Tensor | None:
+        return self.parts.certified(sides)
+
+
+class InUnits(Way):
+    """The nearest point by weighted distances, which is that of the set in units in which all weigh the same."""
+
+    def __init__(self, P: Polyhedron, std: Array, factory: Factory) -> None:
+        super().__init__(factory)
+        Q = P.in_units(0, std.reshape(P.shape))
+        base = inside(Q).base
+        self.way = Nearest(Q, base, np.ones_like(base), factory)
+        self.way.prepare()
+        self.constant("std", std)
+        self.keep_bounds(P)
+
+    @property
+    def elsewhere(self) -> str:
+        return self.way.elsewhere
+
+    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
+        x = self.way(u / self.std, self._scaled(sides)) * self.std
+        lower = self.lower if sides.lower is None else sides.lower
+        return clamped(x, lower, self.upper if sides.upper is None else sides.upper) if self.bounded else x
+
+    def _scaled(self, sides: Sides) -> Sides:
+        lengths = {name: getattr(sides, name) for name in ("lower", "upper", "base")}
+        return sides._replace(**{name: side / self.std for name, side in lengths.items() if side is not None})
+
+    def fits_graphs(self, sides: Iterable[str]) -> bool:
+        return self.way.fits_graphs(sides)
+
+    def certified(self, sides: Sides) -> Tensor | None:
+        return self.way.certified(self._scaled(sides))
+
+
+Nearest.form_of = staticmethod(form_of)  # type: ignore[method-assign]

@@ -24,10 +24,6 @@ class Product(Constants):
     Shape: y (\\*, n) → (\\*, m), first the short rows, then the long ones; ``order`` says which row each was.
     """
 
-    entries: Tensor
-    columns: Tensor
-    dense: Tensor
-
     def __init__(self, matrix: sp.csr_array, factory: Factory, *, wide: bool = False) -> None:
         super().__init__(factory)
         counts = np.diff(matrix.indptr)
@@ -99,14 +95,6 @@ class Gauge(Constants):
 
     Shape: y (\\*, n) → (\\*)
     """
-
-    upper: Tensor
-    lower: Tensor
-    row_offset: Tensor
-    upper_offset: Tensor
-    lower_offset: Tensor
-    stated: Tensor
-    inverse_slack: Tensor
 
     def __init__(
         self,

@@ -49,8 +49,6 @@ class Finish(Constants):
 
     largest = 0.0  # max|base point|, where it does not follow the point
     places: Places  # of its blocks
-    numbers: Tensor
-    hull: Tensor
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(factory)
@@ -126,62 +124,52 @@ class Intervals(Finish):
     """Single coordinates: x → min(max(x, low), high) with low and high rounded inwards. Shape: (\\*, d) → (\\*, d)
 
     Args:
-        kinds: blocks of one coordinate each.
+        kinds: blocks of one coordinate each, or many of them side by side.
     """
-
-    columns: Tensor
 
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         Constants.__init__(self, factory)
-        self.ends = [_turned(exact_interval(kind.polyhedron), sign) for kind in kinds for sign in kind.sign]
+        self.ends = torch.from_numpy(np.concatenate([ends_of(kind) for kind in kinds], 1))
         columns = np.concatenate([kind.index.ravel() for kind in kinds])
         self.in_order = bool((columns == np.arange(len(columns))).all())
         self.index("columns", columns)
         each = {dtype: self.numbers_of(dtype) for dtype in DTYPES}
-        self.constant("numbers", np.array(list(each.values())), wide=True)
+        self.constant("numbers", np.stack(list(each.values())), wide=True)
         self._compiled = {dtype: torch.tensor(each[dtype], dtype=dtype).unbind() for dtype in DTYPES[:2]}
-        self.empty_in = {dtype for dtype, (low, high) in each.items() if (np.array(low) > np.array(high)).any()}
+        self.empty_in = {dtype for dtype, (low, high) in each.items() if (low > high).any()}
 
-    def numbers_of(self, dtype: torch.dtype) -> list[Any]:
-        """Lows and highs that the dtype holds; equal intervals are rounded once."""
-        known = {ends: [inwards(ends[0], dtype, up=True), inwards(ends[1], dtype, up=False)] for ends in set(self.ends)}
-        return np.array([known[ends] for ends in self.ends]).T.tolist()
+    def numbers_of(self, dtype: torch.dtype) -> Any:
+        """Lows and highs that the dtype holds. Shape: (2, d)"""
+        return torch.stack([inwards(side, dtype, up=not k) for k, side in enumerate(self.ends)]).numpy()
 
     def check(self, dtype: torch.dtype) -> None:
         super().check(dtype)
         if dtype in self.empty_in:
-            lows, highs = self.numbers_of(dtype)
-            low, high = next(e for e, a, b in zip(self.ends, lows, highs, strict=True) if a > b)
-            stated = f"[{-math.inf if low is None else float(low)}, {math.inf if high is None else float(high)}]"
-            raise RayhullError(f"strict=True: no {short(dtype)} number lies in {stated}: use a wider dtype.")
+            low, high = self.ends[:, int(np.argmax(np.greater(*self.numbers_of(dtype))))].tolist()
+            raise RayhullError(f"strict=True: no {short(dtype)} number lies in [{low}, {high}]: use a wider dtype.")
 
     def at_places(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         if x.dtype == dtype and is_plain(x):
             low, high = self._compiled[dtype]
         else:
             low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
-        if self.in_order and len(self.ends) == x.shape[-1]:
+        if self.in_order and self.ends.shape[1] == x.shape[-1]:
             return clamped(x, low, high)
         own = clamped(x.index_select(-1, self.columns), low, high)
         return x.index_copy(-1, self.columns, own)
 
 
-Ends = tuple[Fraction | None, Fraction | None]
-
-
-def _turned(ends: Ends, sign: int) -> Ends:
-    """The interval of -x for a mirror image."""
-    low, high = ends
-    return ends if sign > 0 else (None if high is None else -high, None if low is None else -low)
-
-
-def exact_interval(P: Polyhedron) -> Ends:
-    """The bounds of a set with one coordinate, from all of its rows; None where there is none."""
-    data, rhs = P.rows.exact
-    ends = [(Fraction(int(b), int(a)), int(a) > 0) for a, b in zip(data, rhs, strict=True)]
-    lows = [value for value, is_upper in ends if not is_upper]
-    highs = [value for value, is_upper in ends if is_upper]
-    return max(lows, default=None), min(highs, default=None)
+def ends_of(kind: BlockGroup) -> Array:
+    """The least and the largest float64 that rows of one entry leave each coordinate, place by place. Shape: (2, d)"""
+    P = kind.polyhedron
+    ends = np.repeat([[-math.inf], [math.inf]], P.dim, 1)
+    for j, a, b in zip(P.rows.indices.tolist(), *P.rows.exact, strict=True):
+        bound, up = Fraction(int(b), int(a)), a < 0
+        nearest = float(bound)
+        if nearest < bound if up else nearest > bound:
+            nearest = math.nextafter(nearest, math.inf if up else -math.inf)
+        ends[0 if up else 1, j] = (max if up else min)(ends[0 if up else 1, j], nearest)
+    return np.where(kind.sign[:, None] > 0, ends[:, None], -ends[::-1, None]).reshape(2, -1)
 
 
 class Pull(Finish):
@@ -195,9 +183,6 @@ class Pull(Finish):
 
     Shape: x (\\*, n) → (\\*, n)
     """
-
-    start: Tensor
-    along: Tensor
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(P, factory)
@@ -308,9 +293,6 @@ class Ordered(Finish):
     Args:
         path: the coordinates in increasing order.
     """
-
-    path: Tensor
-    back: Tensor
 
     def __init__(self, P: Polyhedron, path: Array, factory: Factory) -> None:
         super().__init__(P, factory)

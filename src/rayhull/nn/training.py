@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rayhull.nn.layers import Constrained
 from rayhull.nn.map_into import keeping_map
-from rayhull.nn.recognise import LayerOptions
+from rayhull.nn.options import LayerOptions
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -140,7 +140,7 @@ class FreeStart:
     def __init__(self, layer: Constrained, steps: int, start: float = 1.0) -> None:
         if steps < 1 or not 0 < start <= 1:
             raise ValueError(f"steps must be at least 1 and start in (0, 1], got {steps} and {start}.")
-        layer.map.need_identity()
+        layer.map._need_identity()
         self.layer, self.steps, self.start, self.done = layer, steps, start, 0
         layer.unconstrained_share = start
 

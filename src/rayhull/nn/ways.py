@@ -68,8 +68,6 @@ class Way(Constants):
     keeps_inside = is_nearest = has_base = False
     follows: frozenset[str] = frozenset()
     shrinking, smooth = True, False
-    lower: Tensor
-    upper: Tensor
 
     def keep_bounds(self, P: Polyhedron) -> None:
         """Register the block's bounds, perhaps infinite."""
@@ -139,8 +137,6 @@ class Seen(Way):
     """Base of the ways from x0 + s c, seen from a base point in the units of the set."""
 
     keeps_inside = True
-    base: Tensor
-    units: Tensor
 
     def __init__(self, base: Array, units: Array, factory: Factory) -> None:
         super().__init__(factory)
@@ -166,7 +162,7 @@ class Nearest(Seen):
     """The nearest point of the set to x0 + s c. NaN stays NaN.
 
     Kernels and solvers find it on the CPU. Other devices and exported graphs take tensor operations alone: a formula,
-    or steps and a shrink that a trial found to be near it (:mod:`rayhull.nn.elsewhere`).
+    or steps and a shrink that a trial found to be near it (:mod:`rayhull.nn.recognise`).
 
     Args:
         P: the block, or the whole set.
@@ -189,15 +185,15 @@ class Nearest(Seen):
             self.prepare()
 
     @staticmethod
-    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory) -> Way:
-        """The form in tensor operations; :mod:`rayhull.nn.elsewhere`, which knows blocks and trials, puts it here."""
+    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Way:
+        """The form in tensor operations; :mod:`rayhull.nn.recognise`, which knows blocks and trials, puts it here."""
         raise NotImplementedError
 
     def prepare(self) -> None:
         formula_of(self.projector, device=self.device)  # makes its constants
         if not self._forms and formula_of(self.projector, self.follows) is None:
             P, base, units = self.projector.polyhedron, self.exact["base"], self.exact["units"]
-            self._forms = [self.form_of(P, base, units, self.factory)]
+            self._forms = [self.form_of(P, base, units, self.factory, self.projector.weights)]
 
     @property
     def elsewhere(self) -> str:
@@ -296,17 +292,6 @@ class Steps(Seen):
 
     has_base, left = True, 0.0  # what a trial found to be left of the way to the nearest point
     onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
-    lower_seen: Tensor
-    upper_seen: Tensor
-    low: Tensor
-    high: Tensor
-    numbers: Tensor
-    norms: Tensor
-    rhs: Tensor
-    mix: Tensor
-    back: Tensor
-    rows_: Tensor
-    as_stated: Tensor
     wide: Factor | None = None
 
     def __init__(
@@ -499,10 +484,6 @@ class Rays(Way):
         frame: the block seen from the point where its rows meet; None: nothing is shrunk.
     """
 
-    rays: Tensor
-    lines: Tensor
-    base: Tensor
-
     def __init__(
         self,
         P: Polyhedron,
@@ -550,8 +531,6 @@ class Rays(Way):
 
 class Vertices(Way):
     """Convex weights of vertices, plus rays and lines: conv(V) + cone(R) + span(L)."""
-
-    vertices: Tensor
 
     def __init__(self, P: Polyhedron, vertices: Array, beyond: Rays | None, weights: Weights, factory: Factory) -> None:
         super().__init__(factory)

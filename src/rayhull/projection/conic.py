@@ -5,8 +5,9 @@ Along the equalities z = z0 + N y, and s = c + G y lies in a product K of cones,
 .. math:: \min_y \tfrac12 |y - p|^2 \text{ with } s \in K: \qquad y = p + G^T λ, \quad λ = Π(λ - s)
 
 Multipliers λ ← Π(λ - σ s), at the minimiser in y of ½ |y - p|² + |Π(λ - σ s)|² / 2σ, come near: the augmented
-Lagrangian, by Newton steps with a line search. Newton steps on the two equations give the last digits, and the last of
-them carries the derivative. Every answer carries its KKT residual; what cannot be certified raises.
+Lagrangian, by Newton steps with a line search. After each σ a few Newton steps on the two equations give the last
+digits, whether they go down or not: the best of all is kept, and a last one carries the derivative. Every answer has
+its KKT residual; what cannot be certified raises.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.sides import Sides, flat_points, flat_sides
-from rayhull.sets.cones import Stack, joined
+from rayhull.sets.cones import Rules, joined
 from rayhull.sets.conic_interior import Along
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
-POLISH, TOUCH = 6, (1e-10, 1e-8)  # Newton steps on both equations; what keeps dependent rules apart in them, the last
+POLISH, TOUCH = 7, (1e-10, 1e-8)  # Newton steps on both equations; what keeps dependent rules apart in them, the last
+TRUSTED = 1e-5  # a residual up to which the next σ starts from the best of these steps, not from its own last point
+
+Pair = tuple[Tensor, Tensor]
 
 
 class Info(NamedTuple):
@@ -145,19 +149,19 @@ class Problem:
     def solve(self) -> tuple[Tensor, Tensor]:
         """Nearest points (n, q), and their residuals (n,)."""
         with torch.no_grad():
-            y, m = self.p, torch.zeros_like(self.c)
+            new = y, m = self.p, torch.zeros_like(self.c)
+            best, residual = new, self.residual(*new)
             for penalty in PENALTIES:
-                y, m = self._better(y, m, *self._minimised(y, m, penalty))
-                if bool((self.residual(y, m) < NEAR).all()):
+                if bool((residual < NEAR).all()):
                     break
-            for _ in range(POLISH):
-                y, m = self._better(y, m, *self.newton(y, m, TOUCH[0]))
-        last = self.newton(y, m, TOUCH[1])[0]  # for its derivative
-        return (y + last - last.detach()) * self.size, self.residual(y, m)
-
-    def _better(self, y: Tensor, m: Tensor, *new: Tensor) -> tuple[Tensor, Tensor]:
-        better = (self.residual(*new) < self.residual(y, m)).unsqueeze(1)
-        return torch.where(better, new[0], y), torch.where(better, new[1], m)
+                new = y, m = self._minimised(y, m, penalty)
+                for _ in range(POLISH):
+                    after = self.residual(*new)
+                    best, residual = _where(after < residual, new, best), torch.minimum(residual, after)
+                    new = self.newton(*new, TOUCH[0])
+                y, m = _where(residual < TRUSTED, best, (y, m))
+        last = self.newton(*best, TOUCH[1])[0]  # for its derivative
+        return (best[0] + last - last.detach()) * self.size, residual
 
     def _minimised(self, y: Tensor, m: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
         """The minimiser of the augmented Lagrangian, and its multipliers."""
@@ -197,13 +201,18 @@ class Problem:
         return y + step, m - moved - V.times(step @ self.G.mT, *product)
 
 
+def _where(taken: Tensor, first: Pair, second: Pair) -> Pair:
+    """Of each sample the first pair of tensors or the second."""
+    return torch.where(taken.unsqueeze(1), first[0], second[0]), torch.where(taken.unsqueeze(1), first[1], second[1])
+
+
 class Onto:
     """Π at z and its derivative: 1 along (1, w), 0 along (1, -w), ``share`` across, w the direction of a cone's tail.
 
     Where z is in the cone all is along, where -z is in it nothing is.
     """
 
-    def __init__(self, rules: Stack, z: Tensor) -> None:
+    def __init__(self, rules: Rules, z: Tensor) -> None:
         self.rules, self.heads = rules, len(rules.numbers)
         head, length = z[..., : self.heads], rules.lengths(z)
         self.inside, self.polar = head >= length, head <= -length

@@ -6,8 +6,6 @@ rows, G D Gᵀ + E, or that of the coordinates, D + Gᵀ E G: whichever takes fe
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -19,15 +17,6 @@ from rayhull.sets.rows import Array
 from rayhull.sets.systems import products_of_factor
 
 FILLED = 20_000_000  # entries of a product of the rows with themselves that are worth looking at
-
-
-class Elimination(NamedTuple):
-    """An order of the rows or coordinates, the pattern of their factor in it, and the products that it takes."""
-
-    order: Array
-    begin: Tensor
-    rows: Tensor
-    work: float
 
 
 def intervals(rows: sp.csr_array, m: int) -> tuple[operators.Intervals, float]:
@@ -78,11 +67,11 @@ def _paired(rows: sp.csr_array, m: int) -> tuple[sp.csr_array, Array, Array]:
     return sp.csr_array(sp.diags_array(np.where(upward, 1.0, -1.0)) @ rows[np.where(upward, high, low)]), high, low
 
 
-def _elimination(V: sp.csr_array) -> Elimination:
-    """Of Vᵀ D V + E."""
+def _elimination(V: sp.csr_array) -> tuple[Array, Tensor, Tensor, float]:
+    """An order for Vᵀ D V + E, the pattern of its factor by columns (begin and rows), and the products it takes."""
     n = V.shape[1]
     if float(np.square(np.diff(V.indptr).astype(float)).sum()) > FILLED:
-        return Elimination(np.arange(n), torch.zeros(n + 1).long(), torch.zeros(0).int(), np.inf)
+        return np.arange(n), torch.zeros(n + 1).long(), torch.zeros(0).int(), np.inf
     pattern = V.astype(bool).astype(np.float64)
     matrix = sp.csc_array(pattern.T @ pattern)
     order = _with_little_fill(matrix)
@@ -90,7 +79,7 @@ def _elimination(V: sp.csr_array) -> Elimination:
     stored = columns.indptr.astype(np.int64), columns.indices.astype(np.int32)
     begin, rows = operators.sparse_pattern(*map(torch.from_numpy, stored))
     work = float(begin.diff().double().square().sum()) + 2.0 * n
-    return Elimination(order, begin, rows, work + np.square(np.diff(V.indptr)).sum())
+    return order, begin, rows, work + float(np.square(np.diff(V.indptr)).sum())
 
 
 def _with_little_fill(matrix: sp.csc_array) -> Array:

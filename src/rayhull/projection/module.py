@@ -12,9 +12,8 @@ from rayhull.maps.graphs import in_transform, is_away
 from rayhull.maps.leak import Leak, block_of_each, check_leak, damped, leaking
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.formulas import formula_of
-from rayhull.projection.operators import NAMES, nearest, packed, register
+from rayhull.projection.operators import NAMES, Transformed, nearest, packed, register
 from rayhull.projection.project import Projector, projector_of, refuse_hidden
-from rayhull.projection.transforms import Transformed
 from rayhull.sets.reading import event_last
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class Projection(OfSet):
             return self._leaking(self.nearest(damped(x, share), **sides), x, share)
         z, done = self.projector(damped(x, share), guess=self._last if self.warm_start else None, **sides)
         if self.warm_start:
-            self._last = [solution.multipliers for solution in done.solutions]
+            self._last = done.multipliers
         z = self._leaking(z, x, share)
         return (z, self.projector.info(done, x)) if return_info else z
 
@@ -209,6 +208,11 @@ class Projection(OfSet):
             leak = Leak(share, None, self.block)
             z = leaking(z.flatten(first), x.expand_as(z).flatten(first), leak).reshape(z.shape)
         return z if self.axis == -1 else z.movedim(-1, self.axis)
+
+    def _repr_html_(self) -> str:
+        from rayhull.sets.plotting import as_html
+
+        return as_html(repr(self), self.polyhedron, self.polyhedron.plot)
 
     def extra_repr(self) -> str:
         solvers = ", ".join(self.nearest.solvers) or getattr(self.projector, "label", "dual Newton")

@@ -154,13 +154,12 @@ class Block:
         """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
         if sides.b is None and sides.b_eq is None:
             return otherwise
-        own = self.on(otherwise.device)
-        inequalities, equalities = own.stated if otherwise is own.c else own.split(otherwise)
+        own, m = self.on(otherwise.device), self.form.m
         parts = [
             stated.expand(n * self.count, -1) if value is None else to_unit(self._rows_of(value, rows, n))
             for value, rows, to_unit, stated in (
-                (sides.b, own.inequalities, own.scaled, inequalities),
-                (sides.b_eq, own.equalities, own.combined, equalities),
+                (sides.b, own.inequalities, own.scaled, otherwise[:, :m]),
+                (sides.b_eq, own.equalities, own.combined, otherwise[:, m:]),
             )
             if stated.shape[1]
         ]
@@ -195,15 +194,9 @@ class Constants:
         self.inequalities, self.equalities = (
             torch.as_tensor(v.ravel(), device=device) for v in (block.inequalities, block.equalities)
         )
-        self.m = form.m
-        self.stated = self.split(self.c)
         norms = torch.as_tensor(form.norms, device=device)
-        self.norms_of_inequalities, self.norms_of_equalities = norms[: self.m], norms[self.m :]
+        self.norms_of_inequalities, self.norms_of_equalities = norms[: form.m], norms[form.m :]
         self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
-
-    def split(self, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of inequalities and of equalities. Shape: (N, M) → (N, m), (N, k)."""
-        return c[:, : self.m], c[:, self.m :]
 
     def scaled(self, b: Tensor) -> Tensor:
         """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""

@@ -6,9 +6,10 @@ N = n · count blocks of one kind at once: ``count`` blocks in each of n samples
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2  # status of a sample
 TOLERANCE = 1e-10  # a residual up to this is an answer; most are near 1e-15
 ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point
+CHUNK = 50_000_000  # numbers that the samples of one batch take together
 FLOOR = 1e-280  # instead of 0 in a denominator; times ROUNDING it is still a normal number
 
 
@@ -102,6 +104,12 @@ class Problem:
         c, lower, upper = (v if len(v) == 1 else v[samples] for v in self.sides)
         some = self.at(self.y[samples])
         return replace(some, matrix=self.matrix.take(samples), c=c, lower=lower, upper=upper)
+
+    def in_chunks(self, solve: Callable[[Problem], tuple[Tensor, ...]], size: int) -> Iterator[Any]:
+        """What a function of a problem finds, samples in chunks that fit in memory: each takes so many numbers."""
+        chunks = torch.split(torch.arange(len(self.y), device=self.y.device), max(1, CHUNK // size))
+        parts = [solve(self.take(chunk) if len(chunks) > 1 else self) for chunk in chunks]
+        return map(torch.cat, zip(*parts, strict=True))
 
 
 @dataclass(eq=False)

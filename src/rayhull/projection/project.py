@@ -68,7 +68,7 @@ class Projector:
         points, compiled = x.detach(), operators.available()
         if compiled not in self._plans:
             self._plans[compiled] = plan(self.polyhedron, self.weights, self.solver)
-        done = Projected(torch.empty_like(points), self._plans[compiled])
+        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self._plans[compiled])
         for block in done.plan:
             problem = block.problem(points, None, done.z)
             solution = block.solver.solve(problem)
@@ -84,7 +84,7 @@ class Projector:
         P = self.polyhedron
         batch = tuple(x.shape[: x.ndim - len(P.shape)])
         rows = len(P.inequalities), len(P.equalities)
-        found = info(done, rows) if done.dense is None else sample_rows.info(x.reshape(-1, P.dim), done, self.weights)
+        found = info(done, rows) if done.scaling is None else sample_rows.info(x.reshape(-1, P.dim), done, self.weights)
         return found.reshaped(batch, P.shape)
 
 

@@ -7,8 +7,8 @@ problem, y − G_W^T (G_W D G_W^T)⁻¹ (G_W y − c), and autograd differentiat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,33 +60,15 @@ def of_each_sample(P: Polyhedron, sides: Sides, x: Tensor) -> Iterator[Tensor]:
         yield value.to(torch.float64).expand(len(x), *value.shape[1:])
 
 
-@dataclass(eq=False)
-class DenseProblem:
-    """All numbers of the problem in standard form, differentiable; unit rows, inequalities first."""
+class Scaling(NamedTuple):
+    """From the unit rows back to those of A and A_eq."""
 
-    y: Tensor  # (n, d)
-    G: Tensor  # (n, M, d)
-    c: Tensor  # (n, M)
-    lower: Tensor  # (n, d)
-    upper: Tensor  # (n, d)
-    m: int
     norms: Tensor  # (n, M)
-    bounds: tuple[Tensor, Tensor] | None = None  # coordinates whose upper and lower bounds became rows after those of A
-
-    def detached(self) -> Problem:
-        y, G, c, lower, upper = (v.detach() for v in (self.y, self.G, self.c, self.lower, self.upper))
-        return Problem(SampleMatrix(G), self.m, c, lower, upper, y, may_be_empty=True)
-
-    def on_face(self, active: Tensor, at_bound: Tensor) -> Tensor:
-        """The nearest point with these rows and bounds met with equality. Shape: (n, d)."""
-        start = torch.where(at_bound > 0, self.upper, torch.where(at_bound < 0, self.lower, self.y))
-        rows, free = SampleMatrix(self.G), at_bound == 0
-        w = regularised_solve(self.G, rows.times(start) - self.c, active, free)
-        return start - torch.where(free, rows.transposed_times(w), 0.0)
+    bounds: tuple[Tensor, Tensor] | None  # coordinates whose upper and lower bounds became rows after those of A
 
 
-def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> DenseProblem:
-    """Unit rows in the metric's coordinates; a full matrix of weights turns bounds into rows."""
+def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> tuple[Problem, Scaling]:
+    """Unit rows in the metric's coordinates, differentiable; a full matrix of weights turns bounds into rows."""
     b, b_eq, lower, upper, A, A_eq = of_each_sample(P, sides, x)
     y, bounds = x.to(torch.float64), None
     if coordinates.factor is not None:
@@ -99,8 +81,9 @@ def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinat
         lower, upper = coordinates.to_standard(lower), coordinates.to_standard(upper)
     G, c = coordinates.rows(torch.cat([A, A_eq], 1)), torch.cat([b, b_eq], 1)
     norms = _norms(G.detach())
-    y = coordinates.to_standard(y)
-    return DenseProblem(y, G / norms[..., None], c / norms, lower, upper, A.shape[1], norms, bounds)
+    rows, y = SampleMatrix(G / norms[..., None]), coordinates.to_standard(y)
+    problem = Problem(rows, A.shape[1], c / norms, lower, upper, y, may_be_empty=True)
+    return problem, Scaling(norms, bounds)
 
 
 def _bounded(bound: Tensor, name: str) -> Tensor:
@@ -122,14 +105,15 @@ def _norms(G: Tensor) -> Tensor:
 def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infeasible: str) -> tuple[Tensor, Projected]:
     """Nearest points (n, D), and how they were found."""
     coordinates = Coordinates(weights, x)
-    dense = standard_form(P, sides, x, coordinates)
+    followed, scaling = standard_form(P, sides, x, coordinates)
     with torch.no_grad():
-        problem = dense.detached()
+        y, rows, c, lower, upper = (v.detach() for v in _numbers(followed))
+        problem = replace(followed, matrix=SampleMatrix(rows), c=c, lower=lower, upper=upper, points=y)
         solver, *fallbacks = _solvers(x)
-        solution, done = solver.solve(problem), Projected(x, (), dense=dense)
+        solution, done = solver.solve(problem), Projected(x, (), scaling=scaling)
         if not solution.solved:
             answered(done, problem, solution, solver, tuple(fallbacks), 1, infeasible)
-    z = _with_derivative(dense, problem, solution)
+    z = _with_derivative(followed, problem, solution)
     done.keep(problem, solution)
     return coordinates.to_plain(z).to(x.dtype), done
 
@@ -140,32 +124,43 @@ def _solvers(x: Tensor) -> tuple[Solver, ...]:
     return (*((SampleActiveSet(),) if on_host else ()), DualNewton(), LeastDistance())
 
 
-def _with_derivative(dense: DenseProblem, problem: Problem, solution: Solution) -> Tensor:
+def _numbers(problem: Problem) -> tuple[Tensor, ...]:
+    return problem.y, problem.matrix.dense(problem.y), *problem.sides
+
+
+def _with_derivative(followed: Problem, problem: Problem, solution: Solution) -> Tensor:
     """The certified points, with the derivative of the formula on their faces."""
     assert solution.z is not None
-    numbers = (dense.y, dense.G, dense.c, dense.lower, dense.upper)
-    if not any(v.requires_grad for v in numbers):
+    if not any(v.requires_grad for v in _numbers(followed)):
         return solution.z
     constant = solution.multipliers.isnan().any(1) | (problem.lower > problem.upper).any(1)  # no feasible point
-    face = dense.on_face(problem.active(solution.multipliers), problem.at_bound(solution.multipliers))
+    face = _on_face(followed, problem.active(solution.multipliers), problem.at_bound(solution.multipliers))
     return solution.z + torch.where(constant[:, None], 0.0, face - face.detach())
+
+
+def _on_face(problem: Problem, active: Tensor, at_bound: Tensor) -> Tensor:
+    """The nearest point with these rows and bounds met with equality. Shape: (n, d)."""
+    start = torch.where(at_bound > 0, problem.upper, torch.where(at_bound < 0, problem.lower, problem.y))
+    rows, free = problem.matrix, at_bound == 0
+    w = regularised_solve(rows.dense(start), rows.times(start) - problem.c, active, free)
+    return start - torch.where(free, rows.transposed_times(w), 0.0)
 
 
 def info(x: Tensor, done: Projected, weights: Array | None) -> Info:
     """As for constant rows; bounds that were rows are bounds again. Shape of x: (n, D)."""
-    problem, solution, dense = done.problems[0], done.solutions[0], done.dense
-    assert dense is not None
-    m, multipliers = dense.m, solution.multipliers / dense.norms
-    if dense.bounds is None:
+    problem, solution, scaling = done.problems[0], done.solutions[0], done.scaling
+    assert scaling is not None
+    m, multipliers = problem.m, solution.multipliers / scaling.norms
+    if scaling.bounds is None:
         v = problem.shifted(solution.multipliers)
         bounds = Coordinates(weights, x).to_standard(v - problem.clip(v))
     else:
-        high, low = dense.bounds
-        split = dense.m - int(low.sum())
+        high, low = scaling.bounds
+        split = problem.m - int(low.sum())
         m = split - int(high.sum())
         bounds = multipliers.new_zeros(x.shape)
         bounds[:, high] += multipliers[:, m:split]
-        bounds[:, low] -= multipliers[:, split : dense.m]
+        bounds[:, low] -= multipliers[:, split : problem.m]
     samples = mask(done.fallback, len(x), x), mask(done.infeasible, len(x), x)
-    rows, rows_eq = multipliers[:, :m], multipliers[:, dense.m :]
+    rows, rows_eq = multipliers[:, :m], multipliers[:, problem.m :]
     return Info(solution.residual, solution.steps, (_solvers(x)[0].name,), *samples, rows, rows_eq, bounds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from rayhull.sets.reading import refuse_unknown, side_shapes
@@ -90,6 +90,37 @@ class Sides(NamedTuple):
 
 NONE = Sides()
 CONIC = ("h", "centre")  # what sets with cones take, too
+
+
+class TakesSides(nn.Module):
+    """A module that sides come to by name, as torch.export wants them, and that has them as one record."""
+
+    def forward(
+        self,
+        features: Tensor,
+        *,
+        b: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | None = None,
+        upper: Tensor | None = None,
+        A: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        base: Tensor | None = None,
+        h: Tensor | None = None,
+        centre: Tensor | None = None,
+        **more: Any,
+    ) -> Tensor:
+        """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
+
+        Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
+            A_eq (\\*, m_eq, d), h (\\*, cones)
+        """
+        if b is b_eq is lower is upper is A is A_eq is base is h is centre is None:
+            return self._points(features, NONE, **more)
+        return self._points(features, Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre), **more)
+
+    def _points(self, features: Tensor, sides: Sides, **more: Any) -> Tensor:
+        raise NotImplementedError
 
 
 def _dimensions(name: str) -> int:

@@ -25,7 +25,7 @@ from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solvers.one_by_one import least_violation
 
 if TYPE_CHECKING:
-    from rayhull.projection.sample_rows import DenseProblem
+    from rayhull.projection.sample_rows import Scaling
 
 LARGE = 1_000_000  # numbers
 LONG = 1_000_000  # numbers in the rows of all samples, or of ten alike, from which a search gets a thread of its own
@@ -43,10 +43,11 @@ class Projected:
     z: Tensor
     plan: Plan
     problems: list[Problem] = field(default_factory=list)
+    multipliers: list[Tensor] = field(default_factory=list)
     solutions: list[Solution] = field(default_factory=list)
     fallback: list[Tensor] = field(default_factory=list)  # samples that a second solver answered
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
-    dense: DenseProblem | None = None  # where the rows were those of the sample
+    scaling: Scaling | None = None  # where the rows were those of the sample
 
     def keep(self, problem: Problem, solution: Solution) -> None:
         """Note the solution of a kind of block, and bring its points to their places."""
@@ -54,7 +55,17 @@ class Projected:
             problem.places.write(solution.z, self.z)
             solution.z = None  # not needed any more
         self.problems.append(problem)
+        self.multipliers.append(solution.multipliers)
         self.solutions.append(solution)
+
+    def active(self, grad: Any = None, out: Any = None) -> Iterator[Any]:
+        """(block, problem, active, at_bound, constant) of each kind of block whose gradient no kernel writes to out."""
+        for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
+            served = grad is not None and out is not None and not self.infeasible and problem.serves(grad)
+            if served and block.solver.pull(problem, multipliers, grad, out):
+                continue
+            constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
+            yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant
 
 
 def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tensor] | None = None) -> Projected:
@@ -252,7 +263,7 @@ class Differentiable(torch.autograd.Function):
         wanted = [i for i, like in enumerate(ctx.like) if like is not None and ctx.needs_input_grad[i + 3]]
         shapes = [None if like is None else like[0] for like in ctx.like]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
-        own, *rest = apply(Pattern.of(ctx.done), shapes, wanted, grads[0])
+        own, *rest = apply(ctx.done, shapes, wanted, grads[0])
         own = own if ctx.leak is None else ctx.leak.gradient(grads[0], away, own)
         sides = (v if v is None else v.to(like[1]) for v, like in zip(rest, ctx.like, strict=False))
         return None, None, own, *sides
@@ -262,53 +273,22 @@ class Pull(torch.autograd.Function):
     """The transposed derivative; its own derivative is the derivative."""
 
     @staticmethod
-    def forward(ctx: Any, pattern: Pattern, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
-        ctx.pattern, ctx.wanted = pattern, wanted
-        return pull(pattern, shapes, wanted, grad)
+    def forward(ctx: Any, done: Projected, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
+        ctx.done = done
+        return pull(done, shapes, wanted, grad)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return None, None, None, push(ctx.pattern, grads[0], Sides(*grads[1:]))
+        return None, None, None, push(ctx.done, grads[0], Sides(*grads[1:]))
 
 
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """For each block its problem and multipliers: what is active follows from them when a derivative is asked for."""
-
-    plan: Plan
-    problems: list[Problem]
-    multipliers: list[Tensor]
-    infeasible: bool = True  # whether some sample may have no feasible point
-
-    @staticmethod
-    def of(done: Projected) -> Pattern:
-        return Pattern(done.plan, done.problems, [s.multipliers for s in done.solutions], bool(done.infeasible))
-
-    def left(self, grad: Tensor, out: Tensor, wanted: Sequence[int]) -> Iterator[Any]:
-        """The blocks whose gradient no kernel wrote to ``out``, as ``__iter__`` gives them."""
-        if wanted or self.infeasible:
-            return iter(self)
-        each = zip(self.plan, self.problems, self.multipliers, strict=True)
-        rest = [(b, p, m) for b, p, m in each if not (p.serves(grad) and b.solver.pull(p, m, grad, out))]
-        if not rest:
-            return iter(())
-        blocks, problems, multipliers = zip(*rest, strict=True)
-        return iter(Pattern(blocks, list(problems), list(multipliers), self.infeasible))
-
-    def __iter__(self) -> Iterator[Any]:
-        """(block, problem, active, at_bound, constant) of each."""
-        for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
-            constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
-            yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant
-
-
-def pull(pattern: Pattern, shapes: list[Any], wanted: Sequence[int], grad: Tensor) -> Gradients:
+def pull(done: Projected, shapes: list[Any], wanted: Sequence[int], grad: Tensor) -> Gradients:
     """Gradients with respect to x and the wanted ones of b, b_eq, lower, upper. Shape: grad (n, D)."""
     n = len(grad)
-    out = torch.empty_like(grad)
+    out = torch.empty_like(grad, memory_format=torch.contiguous_format)
     full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
     grad = grad if grad.is_contiguous() else grad.contiguous()
-    for block, problem, active, at_bound, constant in pattern.left(grad, out, wanted):
+    for block, problem, active, at_bound, constant in done.active(grad, None if wanted else out):
         own, held = block.on(grad.device), at_bound != 0
         places = own.places
         g = places.read_gradient(grad)
@@ -334,10 +314,10 @@ def _pull_sides(full: list[Tensor | None], block: Block, r: Tensor, w: Tensor, a
             own.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
 
 
-def push(pattern: Pattern, dx: Tensor, sides: Sides) -> Tensor:
+def push(done: Projected, dx: Tensor, sides: Sides) -> Tensor:
     """The derivative along dx and along changes of b, b_eq, lower, upper. Shape: (n, D) → (n, D)."""
     out, n = torch.empty_like(dx), len(dx)
-    for block, problem, active, at_bound, constant in pattern:
+    for block, problem, active, at_bound, constant in done.active():
         places = block.on(dx.device).places
         z = torch.where(at_bound == 0, places.read(dx), 0.0)
         side_of = places.pick(at_bound, -at_bound)

@@ -73,8 +73,7 @@ class Matrix:
         self.rows, self.count = rows, int(rows.shape[0])
         self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
-        self._tensors: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
-        self._arrays: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
+        self._tensors: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
 
     @cached_property
     def dense_array(self) -> Array:
@@ -133,33 +132,33 @@ class Matrix:
         """G⁺ (d, M), by singular values: those of G G^T would lose half of the digits."""
         return np.linalg.pinv(self.dense_array, rcond=DEPENDENT)
 
-    def tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """G and its transpose on the device of ``like``, sparse where that pays."""
-        key = like.device, like.dtype
-        if key not in self._tensors:
-            self._tensors[key] = _tensors(self.rows, None if self.sparse else self.dense_array, like)
-        return self._tensors[key]
+    @cached_property
+    def columns(self) -> sp.csr_array:
+        return self.rows.T.tocsr()
+
+    @cached_property
+    def transposed(self) -> Array:
+        return np.ascontiguousarray(self.dense_array.T)
 
     def dense(self, like: Tensor) -> Tensor:
-        return self._on("dense_array", like) if self.sparse else self.tensors(like)[0]
+        return self._on("dense_array", like)
 
     def inverse(self, like: Tensor) -> Tensor:
         """G⁺ (d, M)."""
         return self._on("pseudo_inverse", like)
 
     def _on(self, name: str, like: Tensor) -> Tensor:
+        """One of the matrices above on the device of ``like``, kept there."""
         key = name, like.device, like.dtype
-        if key not in self._arrays:
-            self._arrays[key] = torch.as_tensor(getattr(self, name), dtype=like.dtype, device=like.device)
-        return self._arrays[key]
+        if key not in self._tensors:
+            self._tensors[key] = _tensor(getattr(self, name), like)
+        return self._tensors[key]
 
     def times(self, v: Tensor) -> Tensor:
-        matrix, transposed = self.tensors(v)
-        return (matrix @ v.mT).mT if self.sparse else v @ transposed
+        return (self._on("rows", v) @ v.mT).mT if self.sparse else v @ self._on("transposed", v)
 
     def transposed_times(self, w: Tensor) -> Tensor:
-        matrix, transposed = self.tensors(w)
-        return (transposed @ w.mT).mT if self.sparse else w @ matrix
+        return (self._on("columns", w) @ w.mT).mT if self.sparse else w @ self._on("dense_array", w)
 
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
         if self.count == 1:  # a number instead of a system
@@ -229,19 +228,15 @@ def regularised_solve(G: Tensor, q: Tensor, active: Tensor, free: Tensor) -> Ten
     return w[..., 0] * rows
 
 
-def _tensors(rows: sp.csr_array, dense: Array | None, like: Tensor) -> tuple[Tensor, Tensor]:
-    device = like.device
-    if dense is not None:
-        matrix = torch.as_tensor(dense, dtype=like.dtype, device=device)
-        return matrix, matrix.mT.contiguous()
-    parts = []
-    for part in (rows, rows.T.tocsr()):
-        indptr, indices = (torch.as_tensor(v.astype(np.int64), device=device) for v in (part.indptr, part.indices))
-        data = torch.as_tensor(part.data, dtype=like.dtype, device=device)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
-            parts.append(torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False))
-    return parts[0], parts[1]
+def _tensor(values: Array | sp.csr_array, like: Tensor) -> Tensor:
+    """On the device of ``like``, in its dtype; sparse rows stay sparse."""
+    if isinstance(values, np.ndarray):
+        return torch.as_tensor(values, dtype=like.dtype, device=like.device)
+    begin, columns = (torch.as_tensor(v.astype(np.int64), device=like.device) for v in (values.indptr, values.indices))
+    data = torch.as_tensor(values.data, dtype=like.dtype, device=like.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
+        return torch.sparse_csr_tensor(begin, columns, data, values.shape, check_invariants=False)
 
 
 # -- the standard form -----------------------------------------------------------------------------------------------

@@ -59,6 +59,19 @@ def newton(
     return np.asarray(x)
 
 
+def one_by_one(low: Array, high: Array, x: Array, ridge: Array | float, towards: Array | float = 0.0) -> Array:
+    """The same where every row is a bound, infinite ones being none: each coordinate by itself. Shape: (d,) → (d,)"""
+    for _ in range(STEPS):
+        below, above = 1 / (x - low), 1 / (high - x)
+        slope = above - below + ridge * (x - towards)
+        step = -slope / (below**2 + above**2 + ridge)
+        after = x + step / np.maximum(1.0, 2 * np.maximum(step * above, -step * below))
+        x = np.where((low < after) & (after < high), after, x)
+        if (slope * step).min() > -CLOSE:
+            break
+    return x
+
+
 def _in_span(rows: Array, b: Array, x: Array, ridge: float, towards: Array) -> Array:
     """The minimiser for few rows A = L Qᵀ without equalities: x = p + Q (z - Qᵀp), z the minimiser for the rows L."""
     basis, upper = np.linalg.qr(rows.T)  # (n, m), (m, m)

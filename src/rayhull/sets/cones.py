@@ -23,18 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayhull.exact.numbers import Array, floats_as_integers
-from rayhull.sets import membership
-from rayhull.sets.expressions import Expression, broadcast, expression
+from rayhull.sets import conic_interior, interior, membership, plotting
+from rayhull.sets.description import blocks
+from rayhull.sets.expressions import Expression, Rule, broadcast, expression
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.reading import Given, Shape, as_array, as_shape, is_torch, refuse_unless_finite
+from rayhull.sets.reading import GivenSides, Shape, as_array, as_shape, is_torch, refuse_unless_finite
 from rayhull.sets.rows import count
 from rayhull.sets.statement import Statement
 
 if TYPE_CHECKING:
-    from rayhull.sets.interior import Centre
     from rayhull.sets.products import BlockGroup
 
 EPS = 2.0**-53  # the unit roundoff of float64
+SHORT = 1 - 1e-5  # of the way to the boundary, where a cone has no gauge
 SINGULAR = 1e-13  # eigenvalues of Q below this share of the largest are rounding errors of 0
 
 
@@ -82,10 +83,20 @@ def _integers(*arrays: Any) -> tuple[list[Array], int]:
     return [part.reshape(v.shape) for part, v in zip(parts, floats, strict=True)], 1 << shift
 
 
-class Stack:
-    """Rules in one vector s of M places: g·x + h of cones, of rows (cones without E), then E x + f of all cones.
+class Rules:
+    """Some cones and rows of a set in one vector s: g·x + h of cones and rows (cones without E), then E x + f of cones.
 
     Its attributes are arrays, or the tensors of a module.
+
+    Args:
+        rows: numbers of ``S.rows``.
+
+    Examples:
+        >>> import numpy as np, rayhull as rh
+        >>> from rayhull.sets.cones import Rules
+        >>> disk = Rules(rh.ball(2, d=2), np.zeros(0, int))
+        >>> disk.excess(disk.boosted(disk.at(np.zeros(2)), disk.lifted(np.array([1.0, 0]))))
+        array([0.5])
     """
 
     offsets: Any  # (M,) h and f
@@ -95,9 +106,39 @@ class Stack:
     even: bool  # whether all cones have as many
     centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
 
+    def __init__(self, S: ConvexSet, rows: Array) -> None:
+        cones, C, R = S.cones, len(S.cones), len(S.cones) + len(rows)
+        sizes = np.array([len(cone.f) for cone in cones], int)
+        self.even = bool((sizes == sizes[0]).all())
+        self.rule = np.concatenate([np.arange(R), np.repeat(np.arange(C), sizes)])
+        self.tails = np.full((C, max(sizes, default=0)), len(self.rule))
+        self.tails[np.arange(self.tails.shape[1]) < sizes[:, None]] = np.arange(R, len(self.rule))
+        self.matrix = np.zeros((len(self.rule), S.dim))
+        self.matrix[C:R] = -S.rows.matrix[rows].toarray()
+        for i, cone in enumerate(cones):
+            self.matrix[i, cone.index] = cone.g
+            self.matrix[np.ix_(self.tails[i, : sizes[i]], cone.index)] = cone.E
+        self.offsets = np.concatenate([[cone.h for cone in cones], S.rows.rhs[rows], *(cone.f for cone in cones)])
+        self.numbers = np.append(np.arange(C), C + rows)
+        self.centred = np.array([cone.centre is not None for cone in cones] + [False] * len(rows))[self.rule]
+        self.centred[:R] = False
+
+    def seen_from(self, base: Array) -> Array:
+        """The matrix that gives (w, e) of directions from a point inside."""
+        return np.asarray(self.boosted(self.at(base), self.matrix.T).T)
+
     def lifted(self, x: Any, *, size: bool = False) -> Any:
         """(g·x, E x), or of the sizes of all numbers. Shape: (\\*, d) → (\\*, M)"""
-        raise NotImplementedError
+        matrix = abs(self.matrix) if size else self.matrix
+        return x @ (x.new_tensor(matrix) if is_torch(x) else matrix).T
+
+    def like(self, x: Any) -> Rules:
+        """The same for points that are tensors."""
+        if is_torch(x):
+            found = copy.copy(self)
+            found.offsets, found.centred = x.new_tensor(self.offsets), x.new_tensor(self.centred, dtype=bool)
+            return found
+        return self
 
     def at(self, x: Any, h: Any = None, centre: Any = None) -> Any:
         """s at x; h (\\*, rules of the set), centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
@@ -159,54 +200,6 @@ class Stack:
         return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
 
 
-class Rules(Stack):
-    """Some cones and rows of a set as arrays.
-
-    Args:
-        rows: numbers of ``S.rows``.
-
-    Examples:
-        >>> import numpy as np, rayhull as rh
-        >>> from rayhull.sets.cones import Rules
-        >>> disk = Rules(rh.ball(2, d=2), np.zeros(0, int))
-        >>> disk.excess(disk.boosted(disk.at(np.zeros(2)), disk.lifted(np.array([1.0, 0]))))
-        array([0.5])
-    """
-
-    def __init__(self, S: ConvexSet, rows: Array) -> None:
-        cones, C, R = S.cones, len(S.cones), len(S.cones) + len(rows)
-        sizes = np.array([len(cone.f) for cone in cones], int)
-        self.even = bool((sizes == sizes[0]).all())
-        self.rule = np.concatenate([np.arange(R), np.repeat(np.arange(C), sizes)])
-        self.tails = np.full((C, max(sizes, default=0)), len(self.rule))
-        self.tails[np.arange(self.tails.shape[1]) < sizes[:, None]] = np.arange(R, len(self.rule))
-        self.matrix = np.zeros((len(self.rule), S.dim))
-        self.matrix[C:R] = -S.rows.matrix[rows].toarray()
-        for i, cone in enumerate(cones):
-            self.matrix[i, cone.index] = cone.g
-            self.matrix[np.ix_(self.tails[i, : sizes[i]], cone.index)] = cone.E
-        self.offsets = np.concatenate([[cone.h for cone in cones], S.rows.rhs[rows], *(cone.f for cone in cones)])
-        self.numbers = np.append(np.arange(C), C + rows)
-        self.centred = np.array([cone.centre is not None for cone in cones] + [False] * len(rows))[self.rule]
-        self.centred[:R] = False
-
-    def seen_from(self, base: Array) -> Array:
-        """The matrix that gives (w, e) of directions from a point inside."""
-        return np.asarray(self.boosted(self.at(base), self.matrix.T).T)
-
-    def lifted(self, x: Any, *, size: bool = False) -> Any:
-        matrix = abs(self.matrix) if size else self.matrix
-        return x @ (x.new_tensor(matrix) if is_torch(x) else matrix).T
-
-    def like(self, x: Any) -> Rules:
-        """The same for points that are tensors."""
-        if is_torch(x):
-            found = copy.copy(self)
-            found.offsets, found.centred = x.new_tensor(self.offsets), x.new_tensor(self.centred, dtype=bool)
-            return found
-        return self
-
-
 def joined(parts: Sequence[Any]) -> Any:
     """Along the last axis, whatever batch dimensions each has."""
     xp = membership._namespace(parts[0])
@@ -240,9 +233,7 @@ class ConvexSet(Statement):
         super().__init__(P.shape, P.inequalities, P.equalities, P.lower, P.upper, P.coordinate_names)
         self.polyhedron, self.cones = P, tuple(cones)
         if check and self.stated_centre.reshape(self.shape) not in self:  # else it is not empty
-            from rayhull.sets.conic_interior import refuse_if_empty
-
-            refuse_if_empty(self)
+            conic_interior.refuse_if_empty(self)
 
     # what a Polyhedron answers from its rows, bounds and centre
     violation: Any = Polyhedron.violation
@@ -292,54 +283,41 @@ class ConvexSet(Statement):
                 digest.update(np.ascontiguousarray(part).tobytes() + b"|")
         return digest.hexdigest()
 
-    def excess(self, x: Any, given: Given) -> tuple[Any, tuple[Any, Any]]:
+    def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
         """|E x + f| - g·x - h (n, cones); what max|x| = 1 may change of it, and the size of the constants (cones,)."""
         own = self.alone.like(x)
         sizes = own.sized(0 * x[:1] + 1, constants=False)[0], own.sized(0 * x[:1])[0]
-        return own.excess(own.at(x, given.h, given.centre)), sizes
+        return own.excess(own.at(x, given.get("h"), given.get("centre"))), sizes
 
-    def cones_hold_exactly(self, x: Array, given: Given) -> Array:
+    def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
         """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)"""
         inside, cones, terms = np.asarray(np.isfinite(x).all(1)), self.alone, self.dim + self.alone.tails.shape[1] + 24
-        x = np.where(inside[:, None], x, 0.0)
-        error = 4 * terms * EPS * cones.sized(abs(x), given.h, given.centre)
-        unsure = ~(cones.excess(cones.at(x, given.h, given.centre)) < -error)
+        x, sides = np.where(inside[:, None], x, 0.0), (given.get("h"), given.get("centre"))
+        unsure = ~(cones.excess(cones.at(x, *sides)) < -4 * terms * EPS * cones.sized(abs(x), *sides))
         for i, cone in enumerate(self.cones):
             at = np.flatnonzero(unsure[:, i] & inside)
-            h, centre = (None if v is None else v[at if len(v) > 1 else [0]] for v in (given.h, given.centre))
+            h, centre = (None if v is None else v[at if len(v) > 1 else [0]] for v in sides)
             centre = None if centre is None or cone.centre is None else centre[:, cone.index]
             inside[at] = cone.holds_exactly(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
         return inside
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
-    @cached_property
-    def centre(self) -> Centre:
-        """A point of the relative interior, and the rows that hold with equality everywhere."""
-        from rayhull.sets.conic_interior import centre
+    centre = cached_property(conic_interior.centre)
+    is_bounded = cached_property(conic_interior.is_bounded)
+    plot = plotting.plot_section
 
-        return centre(self)
-
-    @cached_property
-    def is_bounded(self) -> bool:
-        """Whether the set contains no ray and no line, as far as linear programs tell."""
-        from rayhull.sets.conic_interior import is_bounded
-
-        return is_bounded(self)
-
-    def reach(self, x: Array, step: Array) -> Array:
-        """How far each x inside may follow its step (n, d) → (n,); unbounded directions are cut off."""
-        from rayhull.sets.interior import REACH
-
-        longest = REACH * max(1.0, float(np.abs(self.centre.point).max()))
-        used = self.rules.excess(self.rules.boosted(self.rules.at(x), self.rules.lifted(step))).max(1)
-        return np.asarray(1 / np.maximum(used, 1 / longest))
+    def reach(self, x: Array, step: Array) -> tuple[Array, Array]:
+        """How far each x inside may follow its step and its opposite, not quite to the end; cut off if unbounded."""
+        seen, least = self.rules.boosted(self.rules.at(x), self.rules.lifted(step)), 1 / interior.farthest(self)
+        head, length = seen[..., : len(self.rules.numbers)], self.rules.lengths(seen)
+        forward, backward = (SHORT / np.maximum(used.max(1), least) for used in (length - head, length + head))
+        return forward, backward
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """n random points (n, event shape) by hit-and-run; unbounded directions are cut off."""
-        from rayhull.sets.conic_interior import hit_and_run
-
-        return hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
+        seen, rng = self.rules.seen_from(self.centre.point), np.random.default_rng(seed)
+        return interior.chains(self, seen, n, rng).reshape(n, *self.shape)
 
     @cached_property
     def mirrored_groups(self) -> tuple[BlockGroup, ...]:
@@ -358,25 +336,17 @@ class ConvexSet(Statement):
         return ConvexSet(polyhedron, cones, check=False)
 
     def describe(self) -> str:
-        """Dimension, rows, cones, blocks."""
+        """Three lines: the set; its kind, coordinates and blocks; its cones."""
         sizes = Counter(len(cone.f) for cone in self.cones)
         kinds = [f"{number} of {count(size, 'row')}" for size, number in sizes.items()]
-        blocks = ", ".join(f"{len(g.index)} of {count(g.index.shape[1], 'coordinate')}" for g in self.mirrored_groups)
-        lines = [repr(self), f"dimension     {count(self.dim, 'coordinate')}, event shape {self.shape}"]
-        lines += [f"cones         {', '.join(kinds)}", f"blocks        {blocks}"]
-        return "\n".join([*lines, f"kind          {'bounded' if self.is_bounded else 'unbounded'}"])
+        kind = "bounded" if self.is_bounded else "unbounded"
+        where = f"{kind}, {count(self.dim, 'coordinate')} in {blocks(self.mirrored_groups)}"
+        return f"{self!r}\n  {where}\n  cones: {', '.join(kinds)}"
 
     def __repr__(self) -> str:
         rows = repr(self.polyhedron).removeprefix("Polyhedron(").removesuffix(")").replace("the whole space", "")
         stated = rows.rstrip(": ")
         return f"ConvexSet({stated}{', ' if ': ' in stated else ': '}{count(len(self.cones), 'cone')})"
-
-    def plot(self, coordinates: Sequence[Any] | None = None, *, at: Any = None, ax: Any = None, points: Any = None,
-             color: str = "#0072B2") -> Any:  # fmt: skip
-        """Draw the section in two coordinates through ``at``, by default the interior point (the extra ``plot``)."""
-        from rayhull.sets.plotting import plot_section
-
-        return plot_section(self, coordinates, at, ax, points, color)
 
     def __and__(self, other: Any) -> ConvexSet:
         """The points in both sets."""
@@ -517,7 +487,7 @@ class Norm:
         right = broadcast(other, np.zeros(lead, np.int64))[0]
         if right.shape != lead:
             raise ValueError(f"norms of shape {lead} and right-hand sides of shape {right.shape} do not go together.")
-        return ConeRule(self.inner, right)
+        return ConeRule(self.inner, right, "<=")
 
     def __ge__(self, other: Any) -> ConeRule:
         raise TypeError("norm(e) >= c is not convex: rules with a norm say norm(e) <= c.")
@@ -526,41 +496,24 @@ class Norm:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
-class ConeRule:
-    """norm(left) <= right, entry by entry; made by comparing a norm."""
+class ConeRule(Rule):
+    """norm(left) <= right, entry by entry: left has one axis more. Made by comparing a norm."""
 
-    left: Expression  # (*, k)
-    right: Expression  # (*)
-    name: str | None = None
-
-    def named(self, name: str) -> ConeRule:
-        return replace(self, name=name)
-
-    def cones(self, builder: Any) -> list[Cone]:
-        """A cone for each entry, on the coordinates that it mentions."""
+    def text(self, entry: int) -> str:
         k = self.left.shape[-1]
-        return [self._cone(builder, i, np.arange(i * k, (i + 1) * k)) for i in range(self.right.size)]
+        shown = ", ".join(self.left.text(entry * k + j) for j in range(min(3, k)))
+        return f"|{shown}{', ...' if k > 3 else ''}| <= {self.right.text(entry)}"
 
-    def _cone(self, builder: Any, i: int, entries: Array) -> Cone:
-        sides = self.left._take(entries), self.right._take(np.array([i]))
-        used = [builder.columns(side.columns) for side in sides]
-        index = np.unique(np.concatenate(used))
-        E, g = (np.zeros((side.size, len(index))) for side in sides)
-        for dense, side, columns in zip((E, g), sides, used, strict=True):
-            row = np.repeat(np.arange(side.size), np.diff(side.starts))
-            dense[row, np.searchsorted(index, columns)] = side.data.astype(float)
-        f, h = sides[0].constant.astype(float), float(sides[1].constant[0])
-        text = f"|{', '.join(sides[0].text(j) for j in range(min(3, len(entries))))}"
-        text += f"{', ...' if len(entries) > 3 else ''}| <= {sides[1].text(0)}"
-        name = text if self.name is None else self.name if self.right.size == 1 else f"{self.name}[{i}]"
-        if not g.any() and h <= 0:
-            raise ValueError(f"{name} holds at one point at most: state it as equalities.")
-        refuse_unless_finite(name, np.concatenate([E.ravel(), g.ravel(), f, [h]]))
-        return Cone(index, E, f, g[0], h, name)
-
-    def __bool__(self) -> bool:
-        raise TypeError("a rule has no truth value: write two rules in place of a chain of comparisons.")
+    def cone(self, entry: int, builder: Any) -> Cone:
+        """The cone of an entry, on the coordinates that it mentions."""
+        k = self.left.shape[-1]
+        sides = self.left._take(np.arange(entry * k, (entry + 1) * k)), self.right._take(np.array([entry]))
+        E, g = (builder.rows(side, self, np.full(side.size, entry)) for side in sides)
+        index, (f, h) = np.unique(np.append(E.indices, g.indices)), (0.0 - rows.rhs for rows in (E, g))
+        if not len(g.data) and h[0] <= 0:
+            raise ValueError(f"{self.label(entry)} holds at one point at most: state it as equalities.")
+        matrices = (rows.matrix[:, index].toarray() for rows in (E, g))
+        return Cone(index, next(matrices), f, next(matrices)[0], float(h[0]), self.label(entry))
 
 
 def norm(inner: Any, axis: int | None = None) -> Norm:

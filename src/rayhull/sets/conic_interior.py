@@ -1,4 +1,4 @@
-r"""Points strictly inside rows and cones, and what follows from one: directions, samples, how far the set reaches.
+r"""Points strictly inside rows and cones, and what follows from one: directions, whether the set is bounded.
 
 Newton steps, of many samples at once, on the barrier
 
@@ -11,16 +11,19 @@ has one more coordinate, the slack that every rule has at least.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.exact.numbers import Array
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.cones import ConvexSet
 from rayhull.sets.frame import homogeneous
-from rayhull.sets.interior import STEPS, Centre, affine_hull, hull_basis, onto_equalities
+from rayhull.sets.interior import Centre, affine_hull, hull_basis, onto_equalities
 from rayhull.sets.polyhedron import Polyhedron
+
+if TYPE_CHECKING:
+    from rayhull.sets.cones import ConvexSet
 
 DEEP = 1e-3  # slack with which the centres of balls will do
 TOUCHES = 1e-7  # the depth, in units of the rules, up to which a set has no interior that floats could use
@@ -32,8 +35,8 @@ class Along:
     """The rules of a set along its equalities, x = start + N y, of unit size: s = c + G y."""
 
     def __init__(self, S: ConvexSet) -> None:
-        self.S, self.rules, self.null = S, S.rules, hull_basis(S.polyhedron, S.implicit)
-        self.start = onto_equalities(*affine_hull(S.polyhedron, S.implicit), S.stated_centre[None])[0]
+        self.S, self.rules, self.null = S, S.rules, hull_basis(S, S.implicit)
+        self.start = onto_equalities(*affine_hull(S, S.implicit), S.stated_centre[None])[0]
         G = self.rules.matrix @ self.null
         squares = np.bincount(self.rules.rule, (G**2).sum(1))
         self.unit = 1 / np.sqrt(np.maximum(squares, 1e-300))[self.rules.rule]
@@ -128,7 +131,10 @@ def conic_base_point(S: ConvexSet, scale: float = 1.0) -> Array:
 
 
 def is_bounded(S: ConvexSet) -> bool:
-    """Whether {a·y <= 0, |e_i·y| <= g·y} holds 0 alone: every ray of the set is one of these."""
+    """Whether the set contains no ray and no line, as far as linear programs tell.
+
+    Every ray has {a·y <= 0, |e_i·y| <= g·y}: is that 0 alone?
+    """
     rows, equal = [S.rows.matrix.toarray()], [S.equality_rows.matrix.toarray()]
     for i, cone in enumerate(S.cones):
         E, g = S.alone.matrix[S.alone.tails[i, : len(cone.f)]], S.alone.matrix[i]
@@ -145,21 +151,9 @@ def interior_direction(S: ConvexSet) -> Array | None:
         return None
     rays = homogeneous(S.polyhedron, np.arange(len(S.rows)), np.zeros(0, np.int64))
     cones = [replace(cone, f=0 * cone.f, h=0.0, form=None, centre=None) for cone in S.cones]
-    along = Along(ConvexSet(rays & Polyhedron(lower=-1, upper=1, shape=S.dim), cones, check=False))
+    along = Along(type(S)(rays & Polyhedron(lower=-1, upper=1, shape=S.dim), cones, check=False))
     y, depth, _ = along.inside()
     if depth <= TOUCHES:
         return None
     point = along.start + along.null @ y
     return np.asarray(point / np.abs(point).max())
-
-
-def hit_and_run(S: ConvexSet, n: int, rng: np.random.Generator) -> Array:
-    """n points (n, d), each a chain of its own from the centre."""
-    middle, basis = S.centre.point, hull_basis(S.polyhedron, S.implicit)
-    x = np.tile(middle, (n, 1))
-    for _ in range(STEPS + min(S.dim, 100)):
-        step = rng.standard_normal((n, basis.shape[1])) @ basis.T
-        step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
-        forward, backward = S.reach(x, step), S.reach(x, -step)
-        x = x + step * ((forward + backward) * rng.uniform(1e-5, 1 - 1e-5, n) - backward)[:, None]
-    return onto_equalities(*affine_hull(S.polyhedron, S.implicit), x + 1e-12 * (middle - x))

@@ -20,6 +20,7 @@ from rayhull.sets.rows import Rows, count
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.products import BlockGroup
 
 MOST = 4  # rows or kinds of blocks listed by name
 MAX_GENERATORS = 5_000  # beyond this a projection is traced by linear programs
@@ -27,22 +28,23 @@ SAME = 1e-9  # of the window's size: points closer than this are one
 
 
 def describe(P: Polyhedron) -> str:
-    """What a person wants to know before using the set: dimension, rows, hidden equalities, lines, blocks."""
+    """Three lines: the set; its kind, coordinates and blocks; its rows, with hidden equalities where there are any.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> print(rh.monotone(3).describe())
+        Polyhedron(shape=(3,): 2 inequalities)
+          a cone with 1 line, exact numbers, 3 coordinates in 1 block
+          2 inequalities, 0 equalities, 0 bounds
+    """
     bounds = int(np.isfinite(P.lower_bounds).sum() + np.isfinite(P.upper_bounds).sum())
     counts = [count(len(P.inequalities), "inequality"), count(len(P.equalities), "equality"), count(bounds, "bound")]
-    return "\n".join(
-        [
-            repr(P),
-            f"dimension     {count(P.dim, 'coordinate')}, event shape {P.shape}",
-            *([f"coordinates   {_listed(P.coordinates, 2 * MOST)}"] if P.coordinate_names is not None else []),
-            f"rows          {', '.join(counts)}{_dependent(P)}",
-            f"numbers       {'exact' if P.is_exact else 'floats'}",
-            f"hidden        {_hidden(P)}",
-            f"lines         {lineality(P)}",
-            f"blocks        {_blocks(P)}",
-            f"kind          {'a cone' if P.is_cone else 'bounded' if P.is_bounded else 'unbounded'}",
-        ]
-    )
+    kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
+    kind += f" with {count(lines, 'line')}" if (lines := lineality(P)) else ""
+    names = f" ({_listed(P.coordinates, 2 * MOST)})" if P.coordinate_names is not None else ""
+    where = f"{count(P.dim, 'coordinate')}{names} in {blocks(P.block_groups)}"
+    numbers = "exact numbers" if P.is_exact else "floats"
+    return f"{P!r}\n  {kind}, {numbers}, {where}\n  {', '.join(counts)}{_dependent(P)}{_hidden(P)}"
 
 
 def summary(P: Polyhedron) -> str:
@@ -74,13 +76,11 @@ def _hidden(P: Polyhedron) -> str:
     try:
         found = np.flatnonzero(P.centre.implicit)
     except UnverifiedError as error:
-        return f"not known: {error}"
+        return f"; hidden equalities are not known: {error}"
     if not len(found):
-        return "no inequality is an equality in disguise"
-    verb = "holds" if len(found) == 1 else "hold"
-    return (
-        f"{count(len(found), 'inequality')} {verb} with equality everywhere: {_listed(list(P.rows.names.take(found)))}"
-    )
+        return ""
+    verb, names = "holds" if len(found) == 1 else "hold", _listed(list(P.rows.names.take(found)))
+    return f"; {count(len(found), 'inequality')} {verb} with equality everywhere: {names}"
 
 
 def lineality(P: Polyhedron) -> int:
@@ -89,11 +89,12 @@ def lineality(P: Polyhedron) -> int:
     return sum(n * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows]))) for n, block in pairs)
 
 
-def _blocks(P: Polyhedron) -> str:
-    groups = P.block_groups
-    parts = [f"{len(g.index)} of {count(g.index.shape[1], 'coordinate')}" for g in groups[:MOST]]
+def blocks(groups: Sequence[BlockGroup]) -> str:
+    """How many blocks, and how large the first kinds are where there are several."""
+    parts = [f"{len(g.index)} of {g.index.shape[1]}" for g in groups[:MOST]]
     more = f" and {count(len(groups) - MOST, 'kind')} more" if len(groups) > MOST else ""
-    return f"{len(P.blocks)} in {count(len(groups), 'kind')}: {', '.join(parts)}{more}"
+    number = sum(len(g.index) for g in groups)
+    return count(number, "block") + (f" ({', '.join(parts)}{more})" if number > 1 else "")
 
 
 # -- the outline -------------------------------------------------------------------------------------------------------

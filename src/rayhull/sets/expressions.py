@@ -271,7 +271,7 @@ class Rule:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.left.shape
+        return self.right.shape
 
     def label(self, entry: int) -> str:
         """What one entry is called: the given name with its place, or its own text."""
@@ -287,8 +287,8 @@ class Rule:
         )
 
     def __repr__(self) -> str:
-        entries = [self.text(i) for i in range(min(self.left.size, 5))]
-        more = [f"... ({self.left.size} rules)"] if self.left.size > len(entries) else []
+        entries = [self.text(i) for i in range(min(self.right.size, 5))]
+        more = [f"... ({self.right.size} rules)"] if self.right.size > len(entries) else []
         return (f"{self.name}: " if self.name else "") + "\n".join(entries + more)
 
 

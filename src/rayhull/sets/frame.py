@@ -12,7 +12,7 @@ points whose root mean square is the scale of the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
-from rayhull.sets.interior import base_point
+from rayhull.sets.interior import affine_hull, base_point
 from rayhull.sets.rows import Array, Rows
 from rayhull.sets.rows import unit_rows as sparse_unit_rows
 from rayhull.sets.systems import independent_sparse_rows
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
+    from rayhull.sets.statement import Statement
 
 EPS = 2.0**-53  # the unit roundoff of float64
 DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
 CLEAR = 1e-9  # slack beyond rounding, relative to the terms of the row
 SMALLEST, BISECTIONS = 1e-14, 80
-FEW, DENSE = 256, 1000  # coordinates up to which H^(-1/2) comes from singular values, and at all (beyond: a diagonal)
-ROUND, POWERS = 16.0, 30  # a condition number that needs no better coordinates; power iterations that estimate it
+FEW, DENSE = 256, 1000  # coordinates up to which units come from singular values, and from more than a diagonal
 COORDINATES, ENTRIES = 2000, 1_000_000  # of a block, and of its rows as a dense matrix, beyond which maps stay sparse
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 
@@ -52,7 +52,7 @@ class Frame:
     equal: Array | sp.sparray  # (n, k) orthonormal basis of the equalities' row space; independent rows of a large set
 
 
-def is_large(P: Polyhedron) -> bool:
+def is_large(P: Statement) -> bool:
     """Whether maps into a block keep its rows sparse: dense ones are for any device and for graphs."""
     return P.dim > COORDINATES or P.dim * len(P.inequalities) > ENTRIES
 
@@ -83,12 +83,11 @@ def at_apex(P: Polyhedron) -> Frame | None:
         return _at_zero(P)
     if np.isfinite(P.lower_bounds).any() and P.dim > 1:  # a bounded side makes the rows dependent
         return None
-    rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
-    if len(rows) > P.dim or not _independent(rows):
+    every = Rows.stack([P.rows, P.equality_rows])
+    if not _independent(every):
         return None
-    scale = near_one(rows)
-    rhs = np.concatenate([P.rows.rhs, P.equality_rows.rhs])
-    base = np.linalg.lstsq(rows * scale[:, None], rhs * scale, rcond=None)[0]
+    matrix, rhs = every.scaled
+    base = np.linalg.lstsq(matrix.toarray(), rhs, rcond=None)[0]
     basis = equality_basis(P, np.zeros(len(P.rows), bool))
     return Frame(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
 
@@ -97,45 +96,34 @@ def _at_zero(P: Polyhedron) -> Frame | None:
     tight = P.rows.rhs == 0
     if not tight.any() and len(P.rows):
         return None
-    implicit = np.zeros(len(P.rows), bool)
-    together = np.concatenate([P.rows.matrix[np.flatnonzero(tight)].toarray(), P.equality_rows.matrix.toarray()])
-    if len(together) > P.dim or not _independent(together):  # only dependent rows can hide an equality
-        implicit = P.centre.implicit
+    meet = Rows.stack([P.rows.take(np.flatnonzero(tight)), P.equality_rows])
+    implicit = np.zeros(len(tight), bool) if _independent(meet) else P.centre.implicit  # dependent rows can hide one
     cone, loose = np.flatnonzero(tight & ~implicit), np.flatnonzero(~tight)
     return Frame(np.zeros(P.dim), cone, loose, P.rows.rhs[loose], equality_basis(P, implicit))
 
 
-def near_one(rows: Array) -> Array:
-    """Powers of two (m,) that bring the largest number of each row between 1/2 and 1: products with them are exact."""
-    _, exponent = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
-    return np.asarray(np.ldexp(1.0, -exponent))
-
-
-def unit_rows(rows: Array) -> Array:
-    """Rows of length 1: scaled first, so that no square overflows or vanishes."""
-    rows = rows * near_one(rows)[:, None]
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-
-
-def _independent(rows: Array) -> bool:
-    if not len(rows):
-        return True
-    values = np.linalg.svd(unit_rows(rows), compute_uv=False)
+def _independent(rows: Rows) -> bool:
+    if not 0 < len(rows) <= rows.dim:
+        return not len(rows)
+    values = np.linalg.svd(rows.unit[0].toarray(), compute_uv=False)
     return bool(values[-1] > DEPENDENT * values[0])
 
 
-def equality_basis(P: Polyhedron, implicit: Array) -> Array | sp.sparray:
+def equality_basis(P: Statement, implicit: Array) -> Array | sp.sparray:
     """A basis (n, k) of the span of the equalities and of the rows that hold with equality everywhere.
 
     It is orthonormal; of a large set it is sparse, rows of the set of length 1.
     """
-    rows = sp.vstack([P.independent_equalities.matrix, P.rows.matrix[np.flatnonzero(implicit)]], format="csr")
+    rows = affine_hull(P, implicit)[0]
     if is_large(P):
-        unit = sparse_unit_rows(rows, np.zeros(rows.shape[0]))[0]
-        return sp.csc_array((unit[independent_sparse_rows(unit)] if implicit.any() else unit).T)
-    if not rows.shape[0]:
-        return np.zeros((P.dim, 0))
-    return np.asarray(scipy.linalg.orth(unit_rows(rows.toarray()).T, rcond=DEPENDENT))
+        return sp.csc_array((rows[independent_sparse_rows(rows)] if implicit.any() else rows).T)
+    return _span(rows)
+
+
+def _span(rows: sp.csr_array) -> Array:
+    """An orthonormal basis (n, k) of the span of rows of length 1."""
+    found = scipy.linalg.orth(rows.toarray().T, rcond=DEPENDENT) if rows.shape[0] else np.zeros((rows.shape[1], 0))
+    return np.asarray(found)
 
 
 def homogeneous(P: Polyhedron, rows: Array, equal: Array) -> Polyhedron:
@@ -175,14 +163,17 @@ def cone_at(P: Polyhedron, frame: Frame, budget: int | None) -> tuple[Generators
 
 def row_span(P: Polyhedron) -> Array:
     """An orthonormal basis (n, k) of the span of all rows: what is orthogonal to every line."""
-    rows = np.concatenate([P.rows.matrix.toarray(), P.equality_rows.matrix.toarray()])
-    return np.asarray(scipy.linalg.orth(unit_rows(rows).T, rcond=DEPENDENT))
+    return _span(Rows.stack([P.rows, P.equality_rows]).unit[0])
+
+
+def unit_rows(rows: Array) -> Array:
+    """Dense rows of any scale at length 1."""
+    return np.asarray(sparse_unit_rows(sp.csr_array(rows), np.zeros(len(rows)))[0].toarray())
 
 
 def unit_rays(rays: Array, span: Array) -> Array:
     """Rays without their part along the lines (any amount of it is the same ray), at unit length."""
-    rays = (rays @ span) @ span.T
-    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))
+    return unit_rows((rays @ span) @ span.T)
 
 
 def interior_ray(P: Polyhedron) -> Array | None:
@@ -199,13 +190,33 @@ def units_at(P: Polyhedron, frame: Frame, scale: float) -> Array:
     The length is the root mean square of how far Dikin's ellipsoid at the base point reaches along the coordinates; in
     an unbounded set it is the scale of the data.
     """
-    rows = sp.csr_array(P.rows.matrix[frame.loose])
-    size = None if P.is_bounded else scale
-    sparse = P.dim > FEW and SPARSE * rows.nnz < P.dim**2  # such sets stay sparse
-    matrix = round_coordinates(rows, frame.slack, size, equal=frame.equal, diagonal=sparse)
-    unit = float(np.sqrt((matrix**2).sum() / P.dim))
-    width = P.upper_bounds - P.lower_bounds
+    if P.intervals.all():  # each has its own length
+        width = P.upper_bounds - P.lower_bounds
+        curvature = (P.upper_bounds - frame.base) ** -2 + (frame.base - P.lower_bounds) ** -2
+        curvature += SMALLEST * np.maximum(1.0, curvature)
+        return np.minimum(1 / np.sqrt(curvature), np.where(np.isinf(width), scale, width))
+    return units_seen(P, sp.csr_array(P.rows.matrix[frame.loose]), frame.slack, frame.equal, scale)
+
+
+def units_seen(P: Any, rows: sp.csr_array, slack: Array, equal: Array | sp.sparray, scale: float) -> Array:
+    """The same from the rows with slack, or from a set's rules seen from the base point."""
+    weighted = sp.csr_array(sp.diags_array(1 / slack) @ rows)
+    sparse = P.dim > DENSE or (P.dim > FEW and SPARSE * rows.nnz < P.dim**2)  # such sets stay sparse
+    curvature = np.asarray(weighted.power(2).sum(0)).ravel() if sparse else _curvatures(weighted.toarray(), equal)
+    reach = 1 / (curvature + ridge(curvature, None if P.is_bounded else scale, P.dim))
+    unit, width = float(np.sqrt(reach.sum() / P.dim)), P.upper_bounds - P.lower_bounds
     return np.where(width > 0, np.minimum(unit, width), unit)
+
+
+def _curvatures(weighted: Array, equal: Array | sp.sparray) -> Array:
+    """Eigenvalues of WᵀW along the equalities, whose row space has the basis ``equal`` (d, k)."""
+    equal = _span(sp.csr_array(equal.T)) if sp.issparse(equal) else equal  # many dense rows, and sparse equalities
+    d, k = equal.shape
+    along = weighted - (weighted @ equal) @ equal.T if k else weighted
+    if d > FEW:
+        return np.maximum(np.linalg.eigvalsh(along.T @ along)[k:], 0.0)
+    values = np.linalg.svd(along, compute_uv=False)[: d - k]  # singular values keep a thin set's digits
+    return np.concatenate([values**2, np.zeros(d - k - len(values))])
 
 
 def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[Array]:
@@ -227,23 +238,13 @@ def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[
 # -- round coordinates -----------------------------------------------------------------------------------------------
 
 
-def round_coordinates(
-    rows: sp.csr_array | Array,
-    slack: Array,
-    size: float | None = None,
-    *,
-    equal: Array | sp.sparray | None = None,
-    diagonal: bool = False,
-) -> Array:
-    """M = H^(-1/2), symmetric (d, d), or the diagonal (d,) of a diagonal one.
+def round_coordinates(rows: Array, slack: Array, size: float | None = None) -> Array:
+    """M = H^(-1/2) (d, d), symmetric, H = AᵀA with the rows over their slacks.
 
     Args:
         rows: the inequalities' rows (m, d).
         slack: b - A x0 (m,), positive.
         size: the scale of the data where the set is unbounded; None for a bounded set, which has its own.
-        equal: a basis (d, k) of the equalities' row space: M then maps into their null space.
-        diagonal: from the diagonal of H alone, as beyond 1000 coordinates, and beyond 256 where that is round already.
-            Bounds stay bounds in such coordinates.
 
     Examples:
         >>> import numpy as np
@@ -253,17 +254,10 @@ def round_coordinates(
         >>> bool(abs(M @ [1, 1]).max() < 0.01), bool(abs(M @ [1, -1]).max() > 1)
         (True, True)
     """
-    weighted = sp.csr_array(sp.diags_array(1 / slack) @ sp.csr_array(rows))
-    hull = equal is None or not equal.shape[1]
-    scales = hull and size is None and FEW < weighted.shape[1] <= DENSE and diagonal_is_round(weighted)
-    if diagonal or scales or weighted.shape[1] > DENSE:
-        curvature = np.asarray(weighted.power(2).sum(0)).ravel()
-        return np.asarray(1 / np.sqrt(curvature + ridge(curvature, size, len(curvature))))
-    basis = None if equal is None or hull else scipy.linalg.null_space(sp.csr_array(equal.T).toarray())  # (d, free)
-    curvature, directions = _principal(weighted.toarray() if basis is None else weighted @ basis)
-    directions = directions if basis is None else directions @ basis.T  # (free, d)
-    spread = 1 / np.sqrt(curvature + ridge(curvature, size, weighted.shape[1]))
-    return np.asarray((directions.T * spread) @ directions)
+    d = rows.shape[1]
+    _, values, directions = np.linalg.svd(rows / slack[:, None], full_matrices=True)
+    curvature = np.concatenate([values**2, np.zeros(d - len(values))])
+    return np.asarray((directions.T / np.sqrt(curvature + ridge(curvature, size, d))) @ directions)
 
 
 def ridge(curvature: Array, size: float | None, d: int) -> float:
@@ -283,45 +277,3 @@ def ridge(curvature: Array, size: float | None, d: int) -> float:
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if (1 / (curvature + middle)).sum() > d * size**2 else (low, middle)
     return high
-
-
-def diagonal_is_round(weighted: sp.csr_array) -> bool:
-    """Whether coordinates scaled by the diagonal of WᵀW alone have a condition number of at most ROUND.
-
-    By a Cholesky factor and power iterations, forwards and backwards: a tenth of the time of all eigenvalues.
-
-    Examples:
-        >>> import numpy as np, scipy.sparse as sp
-        >>> from rayhull.sets.frame import diagonal_is_round
-        >>> diagonal_is_round(sp.csr_array(np.diag([1.0, 1e3]))), diagonal_is_round(sp.csr_array([[1, 1], [0, 1e-3]]))
-        (True, False)
-    """
-    many = np.diff(weighted.indptr) > 1  # a bound adds to the diagonal alone
-    dense, bounds = weighted[np.flatnonzero(many)].toarray(), weighted[np.flatnonzero(~many)]
-    gram = dense.T @ dense + np.diag(np.asarray(bounds.power(2).sum(0)).ravel())
-    scale = 1 / np.sqrt(np.diag(gram))
-    try:
-        factor = scipy.linalg.cho_factor(scale[:, None] * gram * scale)
-    except (np.linalg.LinAlgError, ValueError):
-        return False
-    upper = np.triu(factor[0])
-    start = np.cos(np.arange(len(scale)))
-    largest = _growth(lambda x: upper.T @ (upper @ x), start)
-    return largest * _growth(lambda x: scipy.linalg.cho_solve(factor, x), start) <= ROUND
-
-
-def _growth(times: Callable[[Array], Array], x: Array) -> float:
-    """The largest eigenvalue of a positive definite map, by power iterations from a fixed vector."""
-    for _ in range(POWERS):
-        x = times(x / np.linalg.norm(x))
-    return float(np.linalg.norm(x))
-
-
-def _principal(weighted: Array) -> tuple[Array, Array]:
-    """Curvatures of WᵀW and their directions (one a row): from singular values, which keep a thin set's digits."""
-    d = weighted.shape[1]
-    if d > FEW:  # several times faster
-        curvature, directions = np.linalg.eigh(weighted.T @ weighted)
-        return np.maximum(curvature, 0.0), directions.T
-    _, values, directions = np.linalg.svd(weighted, full_matrices=True)
-    return np.concatenate([values**2, np.zeros(d - len(values))]), directions

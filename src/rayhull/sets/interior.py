@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -23,13 +23,14 @@ from rayhull.errors import UnverifiedError
 from rayhull.exact.elimination import DENSE_ENTRIES, reduction
 from rayhull.exact.numbers import Array, primitive
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.barrier import LARGE, MET, newton
+from rayhull.sets.barrier import LARGE, MET, newton, one_by_one
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
 from rayhull.sets.rows import Names, Rows, compressed
 from rayhull.sets.systems import System, independent_sparse_rows, is_wide
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
+    from rayhull.sets.statement import Statement
 
 
 DEEP = 1e-6  # slack of unit rows that is no rounding, relative to 1 + max|x|
@@ -92,7 +93,7 @@ def _from_table(matrix: Array, rhs: Array) -> Rows:
     return Rows(*compressed(matrix), rhs, Names.by("equality {}".format, np.arange(len(matrix))))
 
 
-def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
+def affine_hull(P: Statement, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The equalities of P, stated and implicit (booleans over ``P.rows``), as unit rows and right-hand sides."""
     rows = Rows.stack([P.independent_equalities, P.rows.take(np.flatnonzero(implicit))])
     if is_wide(P.dim) and implicit.any():
@@ -100,7 +101,7 @@ def affine_hull(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     return rows.unit[:2]
 
 
-def hull_basis(P: Polyhedron, implicit: Array) -> Array:
+def hull_basis(P: Statement, implicit: Array) -> Array:
     """An orthonormal basis (d, k) of the directions of the affine hull."""
     equal = affine_hull(P, implicit)[0].toarray()
     return np.asarray(scipy.linalg.null_space(equal)) if len(equal) else np.eye(P.dim)
@@ -136,8 +137,19 @@ def centre(P: Polyhedron) -> Centre:
     The last term, with R the size of the Chebyshev centre, stands in where the set is unbounded; on a bounded set it
     only leans a little towards 0.
     """
+    if P.intervals.all():
+        return _of_intervals(P)
     alone = len(P.block_groups) == 1 and len(P.block_groups[0].index) == 1
     return _centre_of_block(P) if alone else _from_blocks(P)
+
+
+def _of_intervals(P: Polyhedron) -> Centre:
+    """What every interval and half-line has for its centre, all of them at once."""
+    low, high = P.lower_bounds, P.upper_bounds
+    ends = np.where(np.isinf([low, high]), [high, low], [low, high])
+    start = ends.sum(0) / 2 + (1 + np.abs(ends[0])) * (np.isinf(high).astype(float) - np.isinf(low))
+    point = one_by_one(low, high, start, 1 / np.maximum(1.0, np.abs(start)) ** 2)
+    return Centre(point, np.zeros(len(P.rows), bool))
 
 
 def _from_blocks(P: Polyhedron) -> Centre:
@@ -244,7 +256,7 @@ def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The rows of P that are no implicit equalities, each divided by a power of two near its size."""
     matrix, rhs = P.rows.scaled
     loose = np.flatnonzero(~implicit)
-    return sp.csr_array(matrix[loose]), rhs[loose]
+    return (sp.csr_array(matrix[loose]), rhs[loose]) if implicit.any() else (matrix, rhs)
 
 
 # -- the base point --------------------------------------------------------------------------------------------------
@@ -265,11 +277,26 @@ def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
         raise ValueError(f"scale must be positive, the size of the data, got {scale}.")
     if not len(P.rows):
         return P.centre.point
+    if P.intervals.all():
+        return _in_intervals(P, scale)
     point = np.zeros(P.dim)
     for group in P.block_groups:
         part = group.polyhedron
         point[group.index] = part.centre.point if part.is_bounded or not len(part.rows) else _unbounded(part, scale)
     return point
+
+
+def _in_intervals(P: Polyhedron, scale: float) -> Array:
+    """The centres of intervals; of half-lines what :func:`_unbounded` finds for each, all of them at once."""
+    x, low, high = P.centre.point.copy(), P.lower_bounds, P.upper_bounds
+    half = np.isinf(low) | np.isinf(high)
+    ends, nearest = (low[half], high[half]), x[half]
+    for share in NEARER if half.any() else ():
+        nearest = one_by_one(*ends, nearest, 1 / (share * scale) ** 2)
+    if half.any():
+        outside = (ends[0] > 0) | (ends[1] < 0)
+        x[half] = one_by_one(*ends, nearest, 1 / scale**2, np.where(outside, nearest, 0.0))
+    return x
 
 
 def _unbounded(P: Polyhedron, scale: float) -> Array:
@@ -302,38 +329,40 @@ def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
     """n points (n, d) by hit-and-run: uniform in the limit of many steps on a bounded set, a spread on any other."""
     points = np.empty((n, P.dim))
     for group in P.block_groups:
-        count, size = group.index.shape
-        chains = _chains(group.polyhedron, n * count, rng)
-        points[:, group.index.ravel()] = chains.reshape(n, count * size)
+        A, b = loose_rows(group.polyhedron, group.polyhedron.centre.implicit)
+        rows = sp.diags_array(1 / (b - A @ group.polyhedron.centre.point)) @ A
+        found = chains(group.polyhedron, rows, n * len(group.index), rng)
+        points[:, group.index.ravel()] = found.reshape(n, group.index.size)
     return points
 
 
-def _chains(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
-    middle = P.centre
-    x = np.tile(middle.point, (n, 1))
-    A, b = loose_rows(P, middle.implicit)
-    spread = _directions(P, middle.point, middle.implicit)
-    if not spread.shape[1]:
-        return x
-    reach = REACH * max(1.0, float(np.abs(middle.point).max()))
+def reach(P: Polyhedron, x: Array, step: Array) -> tuple[Array, Array]:
+    """How far each x inside may follow its step and its opposite, (n, d) → (n,); unbounded directions are cut off."""
+    (A, b), longest = loose_rows(P, P.centre.implicit), farthest(P)
+    rate, slack = (A @ step.T).T, np.maximum(b - (A @ x.T).T, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = slack / rate
+    ends = np.where(rate > 0, ratio, longest), np.where(rate < 0, -ratio, longest)
+    return ends[0].min(1, initial=longest), ends[1].min(1, initial=longest)
+
+
+def farthest(P: Any) -> float:
+    """Where unbounded directions are cut off."""
+    return REACH * max(1.0, float(np.abs(P.centre.point).max()))
+
+
+def chains(P: Any, rows: Array | sp.sparray, n: int, rng: np.random.Generator) -> Array:
+    """n points (n, d), each a chain of its own from the centre; ``rows`` over their slacks there give its shape."""
+    middle, basis = P.centre, hull_basis(P, P.centre.implicit)
+    if not basis.shape[1]:
+        return np.tile(middle.point, (n, 1))
+    bounds = np.eye(basis.shape[1]) / max(1.0, float(np.abs(middle.point).max()))
+    _, values, vectors = np.linalg.svd(np.concatenate([rows @ basis, bounds]), full_matrices=False)
+    x, spread = np.tile(middle.point, (n, 1)), basis @ (vectors.T / values)
     for _ in range(STEPS + min(P.dim, 100)):
         step = rng.standard_normal((n, spread.shape[1])) @ spread.T
         step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
-        rate, slack = (A @ step.T).T, np.maximum(b - (A @ x.T).T, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = slack / rate
-        forward = np.where(rate > 0, ratio, reach).min(1, initial=reach)
-        backward = np.where(rate < 0, ratio, -reach).max(1, initial=-reach)
-        x = x + step * (backward + (forward - backward) * rng.random(n))[:, None]
+        forward, backward = P.reach(x, step)
+        x = x + step * ((forward + backward) * rng.random(n) - backward)[:, None]
     # pulled a hair towards the centre, so that rounding leaves no point outside
     return onto_equalities(*affine_hull(P, middle.implicit), x + 1e-12 * (middle.point - x))
-
-
-def _directions(P: Polyhedron, x: Array, implicit: Array) -> Array:
-    """A basis (d, k) of the affine hull's directions, stretched to the shape of the set around its centre."""
-    basis = hull_basis(P, implicit)
-    A, b = loose_rows(P, implicit)
-    weighted = (A @ basis) / (b - A @ x)[:, None]
-    size = max(1.0, float(np.abs(x).max()))
-    _, values, vectors = np.linalg.svd(np.concatenate([weighted, np.eye(basis.shape[1]) / size]), full_matrices=False)
-    return np.asarray(basis @ (vectors.T / values))

@@ -129,9 +129,10 @@ def is_bounded(P: Polyhedron) -> bool:
 
 
 def _has_ray(P: Polyhedron) -> bool:
-    """Whether rows are too few to bound a set, or 1 or -1 in all coordinates is a ray: what needs no elimination."""
+    """Whether rows, or those of a coordinate, are too few to bound it, or 1 or -1 in all coordinates is a ray."""
     m, k = len(P.rows), len(P.equality_rows)
-    if m + k <= P.dim and k < P.dim:
+    held = np.bincount(P.rows.indices, minlength=P.dim) + 2 * np.bincount(P.equality_rows.indices, minlength=P.dim)
+    if (m + k <= P.dim and k < P.dim) or (held < 2).any():
         return True
     along, equal = (np.asarray(part.matrix.sum(1)).ravel() for part in (P.rows, P.equality_rows))
     return not equal.any() and bool((along <= 0).all() or (along >= 0).all())

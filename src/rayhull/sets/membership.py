@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import Given, GivenSides, as_numpy, event_last, is_torch, read_given
+from rayhull.sets.reading import GivenSides, as_numpy, event_last, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[Gi
     # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
     flat, given, points, batch = _read(P, x, axis, sides, _exact_floats)
     inside, points = np.isfinite(points).all(axis=1), np.where(np.isfinite(points), points, 0.0)
-    for bound, stated, limit, sign in ((given.upper, P.upper, float_below, 1), (given.lower, P.lower, float_above, -1)):
+    upper, lower = given.get("upper"), given.get("lower")
+    for bound, stated, limit, sign in ((upper, P.upper, float_below, 1), (lower, P.lower, float_above, -1)):
         if bound is not None or stated is not None:
             most = limit(stated.ravel()) if bound is None and stated is not None else bound
             inside &= (sign * points <= sign * most).all(axis=1)
@@ -179,7 +180,7 @@ def slack(P: Statement, x: Any) -> Slack:
     names = [*P.equality_rows.names, *P.rows.names]
     if hasattr(P, "cones"):
         x = _float64(points)
-        over, (slope, constant) = P.excess(x, Given())  # type: ignore[attr-defined]
+        over, (slope, constant) = P.excess(x, {})  # type: ignore[attr-defined]
         size = _namespace(x).amax(abs(x), axis=1)[:, None]
         parts.append((-over, ULPS * _eps(points) * (size * slope + constant)))
         names += [cone.name for cone in P.cones]
@@ -241,12 +242,15 @@ def _verdict(broken: int, rules: int) -> str:
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
 
 
-def _stated_and_given(P: Statement, given: Given) -> tuple[tuple[Rows, Any, Any, bool], ...]:
+def _stated_and_given(P: Statement, given: GivenSides) -> tuple[tuple[Rows, Any, Any, bool], ...]:
     """(stated rows, given matrix, given right-hand sides, whether they are equalities)"""
-    return (P.inequalities, given.A, given.b, False), (P.equalities, given.A_eq, given.b_eq, True)
+    return (
+        (P.inequalities, given.get("A"), given.get("b"), False),
+        (P.equalities, given.get("A_eq"), given.get("b_eq"), True),
+    )
 
 
-def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
+def _excesses(P: Statement, x: Any, given: GivenSides) -> Iterator[tuple[Any, Array, tuple[Any, Any], bool]]:
     """For each kind of rule: a·x - c (n, m) over 2^k, the exponents k, (‖a‖₁, c) over 2^k, whether it is an equality.
 
     The powers of two keep sums from overflowing; they change no digit.
@@ -258,9 +262,10 @@ def _excesses(P: Statement, x: Any, given: Given) -> Iterator[tuple[Any, Array, 
             yield (A @ x[:, :, None])[:, :, 0] - c, none, (abs(A).sum(-1), c), equal
         elif len(rows):
             yield *_excess(rows, x, b), equal
-    for bound, stated, sign in ((given.upper, P.upper, 1), (given.lower, P.lower, -1)):
-        if bound is not None or stated is not None:
-            c = sign * (_like(x, stated.ravel()) if bound is None and stated is not None else bound)
+    for bound, stated, sign in ((given.get("upper"), P.upper, 1), (given.get("lower"), P.lower, -1)):
+        own = bound if bound is not None or stated is None else _like(x, stated.ravel())
+        if own is not None:
+            c = sign * own
             yield sign * x - c, none, (1.0, c), False
     if hasattr(P, "cones"):
         over, sizes = P.excess(x, given)  # type: ignore[attr-defined]

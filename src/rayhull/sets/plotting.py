@@ -67,8 +67,14 @@ def plot_polyhedron(
     return _labelled(ax, P, pick, points)
 
 
-def plot_section(S: Any, coordinates: Sequence[Any] | None, at: Any, ax: Any, points: Any, color: str) -> Any:
-    """See :meth:`rayhull.ConvexSet.plot`: as far as the set reaches from the point in each direction."""
+def plot_section(
+    S: Any, coordinates: Sequence[Any] | None = None, *, at: Any = None, ax: Any = None, points: Any = None,
+    color: str = BLUE,
+) -> Any:  # fmt: skip
+    """Draw the section in two coordinates through ``at``, by default the interior point (the extra ``plot``).
+
+    It is drawn as far as the set reaches from there in each direction; points as in :meth:`rayhull.Polyhedron.plot`.
+    """
     pick = picked(S, coordinates)
     if len(pick) != 2:
         raise ValueError("a set with cones is drawn in two coordinates: name them, as in plot((0, 1)).")
@@ -76,7 +82,7 @@ def plot_section(S: Any, coordinates: Sequence[Any] | None, at: Any, ax: Any, po
     turns = np.linspace(0, 2 * np.pi, TURNS)
     way = np.zeros((TURNS, S.dim))
     way[:, pick] = np.stack([np.cos(turns), np.sin(turns)], 1)
-    ends = (middle + way * S.reach(middle, way)[:, None])[:, pick]
+    ends = (middle + way * S.reach(middle, way)[0][:, None])[:, pick]
     ax = axes(ax, 2)
     ax.fill(*ends.T, facecolor=color, alpha=0.15, edgecolor=color, linewidth=1.5)
     return _labelled(ax, S, pick, points)

@@ -155,6 +155,7 @@ class Polyhedron(Statement):
         return self.centre.point.reshape(self.shape)
 
     centre = cached_property(interior.centre)
+    reach = interior.reach
     base_rule = affine_rule
 
     def sample(self, n: int, seed: int | None = None) -> Array:
@@ -196,10 +197,10 @@ class Polyhedron(Statement):
 
     @cached_property
     def mirrored_groups(self) -> tuple[BlockGroup, ...]:
-        """The blocks, identical ones and mirror images (x -> -x) together."""
-        from rayhull.sets.products import block_groups
+        """The blocks, identical ones and mirror images (x -> -x) together; many different intervals side by side."""
+        from rayhull.sets.products import KINDS, block_groups
 
-        return block_groups(self, mirrored=True)
+        return block_groups(self, mirrored=True, most=KINDS)
 
     # -- sets from sets, and other libraries -----------------------------------------------------------------
 

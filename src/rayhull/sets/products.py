@@ -159,6 +159,7 @@ def axis_length(shape: Shape, axis: int, least: int = 1) -> int:
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
+KINDS = 32  # of intervals that maps into a set tell apart
 Parts = list[Array] | Array  # an array for each block; a matrix of one row each where nothing ties the coordinates
 
 
@@ -176,20 +177,27 @@ class BlockGroup:
     rows: Array  # (count, m of the block)
     equality_rows: Array  # (count, m_eq of the block)
     sign: Array  # (count,) +1 or -1
+    apart: bool = False  # intervals side by side, every one of them a block
+
+    @property
+    def blocks(self) -> Array:
+        """The coordinates of each block (\\*, n)."""
+        return self.index.reshape(-1, 1) if self.apart else self.index
 
 
-def block_groups(P: Polyhedron, *, mirrored: bool = False) -> tuple[BlockGroup, ...]:
+def block_groups(P: Polyhedron, *, mirrored: bool = False, most: float = math.inf) -> tuple[BlockGroup, ...]:
     """The blocks of P, identical ones together, each group in the order of its first coordinates.
 
     Args:
         mirrored: mirror images together too. A checkerboard has dark and bright tiles: two sets, of which one is the
             other's mirror image, and then one product.
+        most: kinds of intervals beyond which all of them are one group, side by side: each would take milliseconds.
     """
     grouping = _Grouping(P, *_split(P))
     if len(grouping.coordinates) == 1:
         flat = _flat(P)
         return (_whole(P),) if flat is P else flat.block_groups
-    return grouping.groups(mirrored=mirrored)
+    return grouping.groups(mirrored=mirrored, most=most)
 
 
 def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
@@ -202,7 +210,7 @@ def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
     whole = [np.sort(np.concatenate(list(compress(part, tied)))) for part in parts]
     own = _Grouping(P, *([part] for part in whole)).group([(0, 1)])
     own = replace(own, polyhedron=S.restricted(own.polyhedron, whole[0]))  # type: ignore[arg-type]
-    return (*_Grouping(P, *free).groups(mirrored=True), own)
+    return (*_Grouping(P, *free).groups(mirrored=True, most=KINDS), own)
 
 
 def _split(P: Polyhedron) -> tuple[Parts, Parts, Parts]:
@@ -267,10 +275,28 @@ class _Grouping:
         low, high = (-none if P.lower is None else P.lower.ravel()), (none if P.upper is None else P.upper.ravel())
         self.bounds = np.stack(alike([low, high]))  # (2, d)
 
-    def groups(self, *, mirrored: bool) -> tuple[BlockGroup, ...]:
+    def groups(self, *, mirrored: bool, most: float) -> tuple[BlockGroup, ...]:
+        keys, own = list(self._signatures()), self.coordinates
+        firsts = np.array([part[0] for part in own], np.int64) if isinstance(own, list) else own[:, 0]
+        alone = self.P.intervals[firsts]
+        if len(set(compress(keys, alone))) <= most:
+            return self._alike(enumerate(keys), mirrored=mirrored)
+        others = compress(enumerate(keys), ~alone)
+        return self._side_by_side(firsts[alone]), *self._alike(others, mirrored=mirrored)
+
+    def _side_by_side(self, own: Array) -> BlockGroup:
+        """Intervals as one group, whose set has a block for each of them."""
+        none = np.zeros(0, np.int64)
+        found = _Grouping(self.P, [own], [none], [none]).group([(0, 1)])
+        made = found.polyhedron
+        made.mirrored_groups = (replace(made.block_groups[0], apart=True),)
+        del made.block_groups
+        return replace(found, apart=True)
+
+    def _alike(self, keys: Iterable[tuple[int, Hashable]], *, mirrored: bool) -> tuple[BlockGroup, ...]:
         kinds: dict[Hashable, list[tuple[int, int]]] = {}  # numbers of the blocks, and their signs
         mirrors: dict[Hashable, Hashable] = {}  # from the signature of a kind's mirror image to the kind
-        for i, key in enumerate(self._signatures()):
+        for i, key in keys:
             sign = 1
             if mirrored and key not in kinds:
                 if key in mirrors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypedDict
@@ -206,7 +205,11 @@ def last(x: Any, axis: int) -> Any:
 
 
 class GivenSides(TypedDict, total=False):
-    """What may come beside points, in place of what the set states."""
+    """What may come beside points, in place of what the set states; what is read is float64, (1 or n, ...) flat.
+
+    Shape: A (\\*, m, d), b (\\*, m), A_eq (\\*, k, d), b_eq (\\*, k), lower and upper a number or (\\*, event
+    shape); the batch dimensions \\* broadcast with those of the points.
+    """
 
     A: Any
     b: Any
@@ -226,30 +229,12 @@ def refuse_unknown(P: Statement, given: Iterable[str]) -> None:
             raise TypeError(f"unknown side {name!r}: the sides are {', '.join(names)}.")
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Float64 arrays of the points' kind, flat: (1 or n, ...) each, or None where the set's own numbers hold.
-
-    Shape: A (\\*, m, d), b (\\*, m), A_eq (\\*, k, d), b_eq (\\*, k), lower and upper a number or (\\*, event
-    shape); the batch dimensions \\* broadcast with those of the points.
-    """
-
-    A: Any = None
-    b: Any = None
-    A_eq: Any = None
-    b_eq: Any = None
-    lower: Any = None
-    upper: Any = None
-    h: Any = None  # of cones
-    centre: Any = None
-
-
-def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> tuple[Given, Any, tuple[int, ...]]:
+def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> tuple[GivenSides, Any, tuple[int, ...]]:
     """What was given, the points (n, d) and their batch shape, all batch dimensions broadcast together."""
     refuse_unknown(P, stated)
     values = {name: _of_kind(value, x, name) for name, value in stated.items() if value is not None}
     if not values:
-        return Given(), x, batch
+        return {}, x, batch
     shapes = side_shapes(P, values)
     batches = {name: _batch(name, value, shapes[name]) for name, value in values.items()}
     try:
@@ -258,10 +243,10 @@ def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> t
         got = ", ".join(f"{name} {own}" for name, own in batches.items())
         raise ValueError(f"batch dimensions do not broadcast: points {batch}, {got}.") from None
     tails = {name: shape if name in ("A", "A_eq") else (math.prod(shape),) for name, shape in shapes.items()}
-    flat = {name: _flat(value, batches[name], whole, tails[name]) for name, value in values.items()}
+    flat: Any = {name: _flat(value, batches[name], whole, tails[name]) for name, value in values.items()}
     points = x.reshape(*batch, P.dim)
     points = points.broadcast_to((*whole, P.dim)) if is_torch(x) else np.broadcast_to(points, (*whole, P.dim))
-    return Given(**flat), points.reshape(math.prod(whole), P.dim), whole
+    return flat, points.reshape(math.prod(whole), P.dim), whole
 
 
 def _of_kind(value: Any, x: Any, name: str) -> Any:

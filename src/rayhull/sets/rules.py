@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, as_fraction, whole
-from rayhull.sets.cones import ConeRule, ConvexSet
+from rayhull.sets.cones import Cone, ConeRule, ConvexSet
 from rayhull.sets.expressions import Expression, Rule, Variable, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape, as_shape, read_bound, refuse_unless_finite
@@ -140,15 +140,14 @@ def rules(*given: Any, variables: Sequence[Expression] | None = None) -> Any:
         raise ValueError("rules needs at least one rule, such as x + y <= 1.")
     builder = _Builder(_owners(listed, variables))
     for rule in listed:
-        if isinstance(rule, Rule):
-            builder.read(rule)
-    P, cones = builder.polyhedron(), [rule for rule in listed if isinstance(rule, ConeRule)]
-    return ConvexSet(P, [cone for rule in cones for cone in rule.cones(builder)]) if cones else P
+        builder.read(rule)
+    P = builder.polyhedron()
+    return ConvexSet(P, builder.cones) if builder.cones else P
 
 
-def _flattened(given: Iterable[Any]) -> Iterator[Rule | ConeRule]:
+def _flattened(given: Iterable[Any]) -> Iterator[Rule]:
     for item in given:
-        if isinstance(item, Rule | ConeRule):
+        if isinstance(item, Rule):
             yield item
         elif isinstance(item, list | tuple) or hasattr(item, "__next__"):
             yield from _flattened(item)
@@ -157,7 +156,7 @@ def _flattened(given: Iterable[Any]) -> Iterator[Rule | ConeRule]:
             raise TypeError(f"expected a rule such as x + y <= 1, got {item!r} of type {type(item).__name__}.{hint}")
 
 
-def _owners(listed: Sequence[Rule | ConeRule], variables: Sequence[Expression] | None) -> tuple[Variable, ...]:
+def _owners(listed: Sequence[Rule], variables: Sequence[Expression] | None) -> tuple[Variable, ...]:
     """The variables that are the coordinates, in order."""
     used = {v.start: v for rule in listed for side in (rule.left, rule.right) for v in side.variables}
     if variables is None:
@@ -175,13 +174,14 @@ def _owners(listed: Sequence[Rule | ConeRule], variables: Sequence[Expression] |
 
 
 class _Builder:
-    """Rows and bounds, gathered rule by rule."""
+    """Rows, bounds and cones, gathered rule by rule."""
 
     def __init__(self, owners: tuple[Variable, ...]) -> None:
         self.owners = owners
         self.dim = sum(v.size for v in owners)
         self.inequalities: list[Rows] = []
         self.equalities: list[Rows] = []
+        self.cones: list[Cone] = []
         self.bounds: dict[tuple[int, str], tuple[Any, str]] = {}  # (coordinate, side) → value, name
         starts = np.array([v.start for v in owners])
         firsts = np.cumsum([0, *(v.size for v in owners[:-1])])  # where each begins among the coordinates
@@ -190,15 +190,18 @@ class _Builder:
 
     def read(self, rule: Rule) -> None:
         """a·x + c <= 0 (or = 0) for each entry: a bound where a has one term that divides exactly, else a row."""
+        if isinstance(rule, ConeRule):
+            self.cones += [rule.cone(entry, self) for entry in range(rule.right.size)]
+            return
         gap = rule.left - rule.right if rule.sign != ">=" else rule.right - rule.left
         equal = rule.sign == "=="
         alone = np.flatnonzero(np.diff(gap.starts) == 1)
         bounds = {int(i) for i in alone if self._bound(gap, int(i), equal, rule)}
         rows = np.array([i for i in range(gap.size) if i not in bounds], np.int64)
         if len(rows):
-            (self.equalities if equal else self.inequalities).append(self._rows(gap._take(rows), rule, rows))
+            (self.equalities if equal else self.inequalities).append(self.rows(gap._take(rows), rule, rows))
 
-    def _rows(self, gap: Expression, rule: Rule, entries: Array) -> Rows:
+    def rows(self, gap: Expression, rule: Rule, entries: Array) -> Rows:
         """The rows gap <= 0, called as the given entries of the rule; names are written when somebody reads them."""
         for what, numbers in (("a coefficient", gap.data), ("a constant", gap.constant)):
             refuse_unless_finite(f"{what} of the rule {rule.label(int(entries[0]))}", numbers)

@@ -15,6 +15,8 @@ from rayhull.exact.numbers import Array, alike
 from rayhull.sets.interior import independent_equalities
 from rayhull.sets.rows import Names, Rows, indexed
 
+CLEAR = 1e-6  # between bounds, relative to their size
+
 
 @dataclass(frozen=True, eq=False)
 class RowLayout:
@@ -173,6 +175,15 @@ class Statement:
         return independent_equalities(self.equality_rows)
 
     # -- what the numbers say at once --------------------------------------------------------------------------
+
+    @cached_property
+    def intervals(self) -> Array:
+        """Which coordinates (d,) have bounds, too wide apart for rounding to matter, and stand in no row."""
+        low, high = self.lower_bounds, self.upper_bounds
+        size = np.abs([low, high]).min(0)  # of a half-line, its finite end
+        found = np.isfinite(size) & (np.isinf(low) | (high - low > CLEAR * (1 + size)))
+        found[np.concatenate([self.inequalities.indices, self.equalities.indices])] = False
+        return found
 
     @property
     def is_exact(self) -> bool:

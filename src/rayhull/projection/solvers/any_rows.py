@@ -28,7 +28,6 @@ ALONE = 16  # gradient steps for a sample on its own, where they cost more than 
 SOME = 10  # rows from which gradient steps give a first guess
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
-CHUNK = 50_000_000  # numbers in one batch of Newton systems
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
 NEAR, FARTHER, FARTHEST = 1e3, 8.0, 1e5  # how far the point close by is, in sizes of z; more by round, and the most
@@ -163,17 +162,8 @@ class DualNewton(Solver):
 
 def dual_solution(problem: Problem) -> Solution:
     """The certified solution, not refined where the points are far away."""
-    return certified(problem, *_in_chunks(problem))
-
-
-def _in_chunks(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
-    """Points, multipliers and steps; samples go in chunks that fit in memory."""
-    y, count = problem.y, max(problem.matrix.count, 1)
-    size = max(1, CHUNK // (count * max(count, y.shape[1])))
-    chunks = torch.split(torch.arange(len(y), device=y.device), size)
-    parts = [_solve_chunk(problem.take(chunk) if len(chunks) > 1 else problem) for chunk in chunks]
-    z, lam, steps = zip(*parts, strict=True)
-    return torch.cat(z), torch.cat(lam), torch.cat(steps)
+    count = max(problem.matrix.count, 1)
+    return certified(problem, *problem.in_chunks(_solve_chunk, count * max(count, problem.y.shape[1])))
 
 
 def _onto_active_rows(problem: Problem, z: Tensor, lam: Tensor) -> Tensor:

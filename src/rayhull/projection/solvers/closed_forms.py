@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.core import operators
+from rayhull.maps.closed_forms import FEW, shift_of
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
 from rayhull.projection.solvers.any_rows import Compiled, DualNewton, effort, generic, in_core, in_place, started
 from rayhull.projection.standard_form import StandardForm
@@ -17,7 +19,6 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.projection.plan import Places
 
-STEPS = 120
 RANKS = 200  # longest chains that are followed to find which coordinate is below which
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
 
@@ -74,8 +75,8 @@ class Affine(Solver):
 class ClippedShift(Solver):
     """min ½‖z − y‖² subject to a·z <= c (or = c), lower <= z <= upper: z = clip(y − t a, lower, upper).
 
-    t >= 0 is the root of a·clip(y − t a) = c, which falls piecewise linearly in t: Newton steps, halved where they
-    leave the bracket. The paper's tiles, budgets, simplices and sums with bounds are all of this form.
+    t >= 0 is the root of a·clip(y − t a) = c, which falls piecewise linearly in t. The paper's tiles, budgets,
+    simplices and sums with bounds are all of this form.
     """
 
     name = "clipped shift"
@@ -93,8 +94,8 @@ class ClippedShift(Solver):
             at, z = in_place(problem)
             return Solution(z, *operators.clipped_shift(at, self.row, problem.sides, problem.m == 0))
         row = self.form.matrix.dense(problem.c)[0]
-        z, t, steps = _shift(problem, row, equality=problem.m == 0)
-        solution = certified(problem, z, t[:, None], steps)
+        z, t = problem.in_chunks(lambda some: _shifted(some, row), self.form.d * max(FEW, math.isqrt(2 * self.form.d)))
+        solution = certified(problem, z, t, ROUNDS)
         if problem.may_be_empty:
             solution.status[_out_of_reach(problem, row).expand(len(z))] = EMPTY
             mark_crossed(problem, solution)
@@ -109,51 +110,18 @@ class ClippedShift(Solver):
         return True
 
 
-def _shift(problem: Problem, a: Tensor, equality: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """z = clip(y − t a), t and the number of steps.
+def _shifted(problem: Problem, row: Tensor) -> tuple[Tensor, Tensor]:
+    """z = clip(y − t a) and t (N, 1).
 
     For y far away, y − t a keeps the rounding of y. The shift is then found again from y − t a, which moves the row
     to the rounding of z: adding a multiple of the row to y changes t and not z.
     """
-    y, total, steps = problem.y, problem.y.new_zeros(len(problem.y)), None
+    y, total = problem.y, problem.y.new_zeros((len(problem.y), 1))
     for _ in range(ROUNDS):
-        least = -total if not equality else torch.full_like(total, -torch.inf)
-        t, used = _root(problem, y, a, least)
-        steps = used if steps is None else steps + used
-        y, total = y - t[:, None] * a, total + t
-    assert steps is not None
-    return problem.clip(y), total, steps
-
-
-def _root(problem: Problem, y: Tensor, a: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
-    """t >= least with a·clip(y − t a) = c, or 0 where an inequality holds already at the least; and the steps."""
-    lower, upper, c = problem.lower, problem.upper, problem.c[:, 0]
-    t, low, high = y.new_zeros(len(y)), least.clone(), torch.full_like(least, torch.inf)
-    largest = y.abs().amax(1)
-    start = problem.clip(y).abs().amax(1)
-    stride = (largest + start + c.abs()).clamp_min(1e-280)
-    steps = torch.zeros(len(y), dtype=torch.int64, device=y.device)
-    goal = 4 * torch.finfo(y.dtype).eps * (a.abs().sum() * start + c.abs())
-    for _ in range(STEPS):
-        v = y - t[:, None] * a
-        excess = problem.clip(v) @ a - c
-        done = (excess.abs() <= goal) | ((t <= least) & (excess <= 0)) | (high <= low)
-        if bool(done.all()):
-            break
-        slope = ((v > lower) & (v < upper)).to(y.dtype) @ (a * a)
-        low, high = torch.where(excess > 0, t, low), torch.where(excess < 0, t, high)
-        newton = t + excess / slope
-        bracketed = low.isfinite() & high.isfinite()
-        middle = torch.where(bracketed, (low + high) / 2, t + excess.sign() * stride)
-        stride = torch.where(bracketed, stride, 4 * stride)
-        inside = (newton > low) & (newton < high) & newton.isfinite()
-        new = torch.where(inside, newton, torch.maximum(middle, least))
-        done |= new == t  # neighbouring floats: the rounding of y is reached
-        t = torch.where(done, t, new)
-        steps += ~done
-        if bool(done.all()):
-            break
-    return t, steps
+        t = shift_of(y, row, *problem.sides, far=True)
+        t = t if problem.m == 0 else torch.maximum(t, -total)
+        y, total = y - t * row, total + t
+    return problem.clip(y), total
 
 
 def _out_of_reach(problem: Problem, a: Tensor) -> Tensor:
@@ -254,10 +222,8 @@ class Order(Solver):
         return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
 
     def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        bounds = [lower, upper]
-        if self.root is not None:
-            bounds = [v / self.root.to(v.device) for v in bounds]
-        return bool(_are_alike(bounds[0]) & _are_alike(bounds[1]) & ~c.any())
+        low, high = (v if self.root is None else v / self.root.to(v.device) for v in (lower, upper))
+        return bool(_are_alike(low) & _are_alike(high) & ~c.any())
 
 
 def _are_alike(bound: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Problem, Solution, Solver, certified
-from rayhull.projection.solvers.any_rows import dual_solution
+from rayhull.projection.solvers.any_rows import dual_solution, refined
 from rayhull.projection.standard_form import SampleMatrix, StandardForm
 from rayhull.sets.rows import Array
 
@@ -35,6 +35,9 @@ class LeastDistance(Solver):
         return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        return refined(problem, self._solve(problem), self._solve)
+
+    def _solve(self, problem: Problem) -> Solution:
         y = problem.y.cpu().numpy()
         z, multipliers = np.empty(y.shape), np.zeros((len(y), problem.matrix.count))
         status = torch.full((len(y),), SOLVED)
@@ -80,17 +83,16 @@ def nearest(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array) ->
 
 
 def _polish(G: Array, m: int, c: Array, lower: Array, upper: Array, y: Array, lam: Array) -> tuple[Array, Array]:
-    """Meet the active rows to rounding, by least squares on their multipliers."""
+    """Meet the active rows to rounding, by least squares on their multipliers, and at last on the point itself."""
     active = lam > 0
     active[m:] = True
-    for _ in range(2):
+    for _ in range(3):
         v = y - G.T @ lam
         z = np.clip(v, lower, upper)
-        free = v == z
-        excess = (G @ z - c)[active]
-        rows = G[active] * free
-        lam[active] += np.linalg.lstsq(rows @ rows.T, excess, rcond=1e-13)[0] if len(excess) else 0.0
-    return np.clip(y - G.T @ lam, lower, upper), lam
+        rows, excess = G[active] * (v == z), (G @ z - c)[active]
+        step = np.linalg.lstsq(rows @ rows.T, excess, rcond=1e-13)[0] if len(excess) else excess
+        lam[active] += step
+    return np.clip(z - rows.T @ step, lower, upper), lam
 
 
 def least_violation(problem: Problem) -> Tensor:

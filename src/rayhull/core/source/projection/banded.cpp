@@ -36,6 +36,7 @@ class Pivoting {
     while (refill(settled)) {
       solve();
       test();
+      if (k_ > LONG) refine();
       bool careful = false;
       for (int64_t lane = 0; lane < EIGHT; lane++) careful |= go_on(lane);
       if (careful) select();
@@ -112,6 +113,15 @@ class Pivoting {
     for (int64_t j = 0; j < d_; j++) x_[j] = where(polishing_, x_[j], y_[j]);
     eliminate();
     substitute();
+  }
+
+  // Once more from where every lane came out: along a run of thousands of rows rounding turns multipliers' signs.
+  void refine() {
+    const Which polishing = polishing_, dependent = dependent_;
+    for (int64_t lane = 0; lane < EIGHT; lane++) polishing_.set(lane, true);
+    solve();
+    polishing_ = polishing, dependent_ = dependent_ | dependent;
+    test();
   }
 
   // L D L^T = the products of the active rows, row by row, and r with L D r = their gaps. Dependent rows become inactive.
