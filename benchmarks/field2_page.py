@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.field2_labels import HEADS, SOURCES
+from benchmarks.field2_tourism import LEARNED as LEARNED_WAYS
 from benchmarks.harness import RESULTS, table
 
 PAGE = RESULTS.parent.parent / "docs" / "field2.md"
@@ -44,6 +46,18 @@ on the same base forecasts):
 
 {objectives}"""
 
+LEARNED = """### Trained through the layer
+
+The same eight quarters by a small network, one for all series: twelve quarters in, corrections of the seasonal mean
+out, trained on the 72 quarters before for ten epochs (chosen on quarters 65 to 72). *After training*: its forecasts
+projected onto the set. *Through the layer*: `rh.MapInto(rh.reconciled(S) & rh.nonnegative(n), units=(0, scale))` is its
+last layer while it learns. Both judge distances in units of each series. Root mean square errors, medians over seeds.
+
+{table}
+
+Trained through the layer, the network errs less on every level than the same network reconciled afterwards, and less
+overall than the best published row, ols at 38.75. The differences are small: 53 windows leave little to learn."""
+
 QP = """## A quadratic program of Homeomorphic Projection
 
 200 variables, 100 equalities with the right-hand side of the sample, 100 inequalities, a box of ±5; seed 2023, the
@@ -57,22 +71,63 @@ DISPATCH = """## DC dispatch on PGLib
 
 Generators meet the demand of every bus, between 0.9 and 1.1 of the stated one, at the least cost, within the limits
 of every line by distribution factors (PYPOWER's makePTDF); the optimum of each of 500 test samples is a linear
-program. Trained on 2500 samples for 40 epochs without labels; units with a capacity of 0 stay among the coordinates.
+program. Trained on 2500 samples for 40 epochs without labels; units with a capacity of 0 stay among the coordinates. Of
+case300's 822 limits, the 618 that no dispatch within the bounds can reach are left out. *Largest* is the worst test
+sample of any seed.
 
 {table}
 
 T-SKM-Net's abstract reports gaps of 0.0025 % and 0.0008 % at most on case118, with the protocol of its paper, which
-we have not seen: demands, labels and training may differ."""
+we have not seen: demands, labels and training may differ. Ours is below that in the mean, and not in the worst
+sample, 31 of about 93 000 dollars (0.03 %).
+case300 is not learned well: seeds end between 0.01 and 0.6 %, so that 40 epochs without labels do not settle its 69
+units. In a single run the leak did not mend it."""
+
+NONCONVEX = """## SnareNet's nonconvex programs
+
+½ yᵀQy + pᵀ sin y over 50 equalities with the right-hand side of the sample and 50 inequalities in R¹⁰⁰, 10 000 inputs,
+seed 2025, the last 833 test. *Published* is the table in SnareNet's `notebooks/opt_learning.ipynb`: 2000 epochs, five
+seeds. Ours is a strict layer after two hidden layers of 200, 100 epochs. The gap is the objective less the optimum's
+(not a share); the optimum is a local one, by majorisation from the convex program's minimiser, theirs by SciPy.
+
+{table}"""
+
+CONTROL = """## SnareNet's safe control: three rows in the plane
+
+A unicycle drives to the origin past three ellipses, 55 steps; each is a barrier row on the two controls. Three rows in
+R² are more than HardNet-Aff's closed form takes. Data by SnareNet's generator (seeds 8 and 9), its cost and its terms
+of training; 20 epochs here, 200 there, too few: the cost of seeds differs by up to three times. No row is broken.
+Its repository stores no numbers to put beside.
+
+{table}"""
 
 LABELS = """## Labels in a hierarchy
 
-Data sets, networks, rates and epochs of C-HMCNN (Giunchiglia and Lukasiewicz, NeurIPS 2020): genes with functions
-(FUN, 499 classes in a tree; GO, 4 100 in a graph) and other data. A class is at most as probable as each of its
-parents. Ours is `rh.Constrained(features, rh.ordered(edges, n))` among logits, a sigmoid after it, and the ordinary
-cross-entropy; theirs, restated, takes the maximum over descendants, with a loss of its own. Area under the
-precision-recall curve of all classes together, higher is better: median over seeds; *published* is the mean of ten.
+Data sets and networks of C-HMCNN (Giunchiglia and Lukasiewicz, NeurIPS 2020): genes with functions, 499 classes in a
+tree. A class is at most as probable as its parent. Area under the precision-recall curve of all classes together,
+higher is better: median over seeds, those of ours and of theirs in the last column; *published* is the mean of ten.
 
-{table}"""
+{table}
+
+No better than C-HMCNN: ours is at its published score, to .001, on cellcycle, derisi, gasch1 and spo, and .004 to .010
+below on eisen, gasch2 and seq; the order holds exactly on all of them. One share of the epochs, chosen on cellcycle,
+serves all data sets, and leaves seq with six epochs.
+
+Ours states the order among log-probabilities, `rh.ordered(edges, n) & rh.Polyhedron(upper=zeros)`, and takes softplus
+weights of the rays of that cone (`P.generators().rays`): a ray is a class with all below it, its weight minus the
+log-probability of the class given its parent. The loss is the ordinary cross-entropy. *Restated* is C-HMCNN's maximum
+over descendants with its own loss.
+
+The recipe was chosen on cellcycle_FUN's validation file, in single runs that no results file holds. What the nearest
+point among logits lacked was its start: random logits break most of the order, so that one large block is all that
+learns at first. It does better from the classes' shares of the training data, and best by rays from these shares. The
+start is worth more than the layer: C-HMCNN's maximum gains from it as well, and in a single run on cellcycle it was
+then better than ours. Networks that start from shares learn faster and then too much, so ours train for 0.4 of the
+published epochs. *Read with care*: the validation file gave that share, yet two test scores at all epochs had
+been seen before.
+
+Cut for time: batches of 32 at four times the published rate, where theirs are 4, which by the restated column costs
+theirs a little, too; seeds; and the graphs of GO (4 100 classes), which were not run."""
 
 PUBLISHED = [  # of Nixtla's example: Total, Purpose, State, Regions, Bottom, Overall
     ("base", 1743.29, 534.75, 308.15, 51.66, 19.37, 41.12),
@@ -83,22 +138,26 @@ PUBLISHED = [  # of Nixtla's example: Total, Purpose, State, Regions, Bottom, Ov
 LEVELS = ("Total", "Purpose", "State", "Regions", "Bottom", "Overall")
 
 
+SNARENET = [  # geometric mean and largest gap, errors, seeds: as published
+    ["*SnareNet*, tolerance 1e-12, published", "0.079", "0.426", "0", "7e-13", "5"],
+    ["*HardNet-Aff*, published", "0.917", "10.2", "0", "1e-13", "5"],
+    ["*DC3*, published", "2.68", "8.81", "not 0", "6e-14", "5"],
+    ["*Homeomorphic Projection*, published", "3.72", "597", "0", "2e-12", "5"],
+]
+
+
 def page(tables: Tables) -> str:
     """The page, with the tables that there are."""
-    parts = [INTRODUCTION]
-    if "botnet" in tables:
-        parts.append(BOTNET.format(table=botnet(tables["botnet"])))
-    if "tourism" in tables:
-        parts.append(TOURISM.format(table=tourism(tables["tourism"]), objectives=objectives(tables["tourism"])))
-    if "QP 200" in tables:
-        parts.append(QP.format(table=quadratic(tables["QP 200"])))
-    cases = {name: rows for name, rows in tables.items() if name.startswith("case")}
-    if cases:
-        parts.append(DISPATCH.format(table=dispatch(cases)))
-    found = {name: tables[name] for name in SOURCES if name in tables}
-    if found:
-        parts.append(LABELS.format(table=labels(found)))
-    return "\n\n".join(parts) + "\n"
+    grouped: dict[str, Tables] = {}
+    for name, rows in tables.items():
+        grouped.setdefault(_section(name), {})[name] = rows
+    filled = [text.format(**fill(grouped[name])) for name, (text, fill) in SECTIONS.items() if name in grouped]
+    return "\n\n".join([INTRODUCTION, *filled]) + "\n"
+
+
+def _section(name: str) -> str:
+    several = (part for part in ("case", "SnareNet control") if name.startswith(part))
+    return "labels" if name in SOURCES else next(several, name)
 
 
 def botnet(rows: list[dict[str, Any]]) -> str:
@@ -150,6 +209,15 @@ def _trained(label: str, rows: list[dict[str, Any]]) -> list[str]:
     return [label, _spread(rows, "gap", ".4f", 100.0) + " %", feasible, equality, str(len(rows))]
 
 
+def learned(rows: list[dict[str, Any]]) -> str:
+    cells = []
+    for name in LEARNED_WAYS:
+        own = [row for row in rows if row["method"] == name]
+        errors = (f"{statistics.median(row[level] for row in own):.2f}" for level in LEVELS)
+        cells.append([name, *errors, f"{max(row['violation'] for row in own):.0e}", str(len(own))])
+    return table(cells, ["method", *LEVELS, "largest violation", "seeds"])
+
+
 COLUMNS = ["objective above the optimum", "feasible", "largest equality", "seeds"]
 
 
@@ -163,7 +231,27 @@ def quadratic(rows: list[dict[str, Any]]) -> str:
 
 
 def dispatch(cases: Tables) -> str:
-    return table([_trained(name, rows) for name, rows in cases.items()], ["network", *COLUMNS])
+    cells = []
+    for name, rows in cases.items():
+        known = [row["largest share"] for row in rows if "largest share" in row]
+        cells.append([*_trained(name, rows), f"{100 * max(known):.4f} %" if len(known) == len(rows) else ""])
+    return table(cells, ["network", *COLUMNS, "largest"])
+
+
+def nonconvex(rows: list[dict[str, Any]]) -> str:
+    middle, largest = (_spread(rows, name, ".4f") for name in ("geometric mean", "largest gap"))
+    worst = [_worst(rows, name) for name in ("inequality", "equality")]
+    cells = [["rayhull, strict", middle, largest, *worst, str(len(rows))]]
+    header = ["method", "gap, geometric mean", "largest gap", "inequality", "equality", "seeds"]
+    return table([*cells, *SNARENET], header)
+
+
+def control(tables: Tables) -> str:
+    cells = [
+        [name.split(", ")[1], _spread(rows, "cost", ".1f"), _worst(rows, "inequality"), str(len(rows))]
+        for name, rows in tables.items()
+    ]
+    return table(cells, ["data", "cost of an episode", "largest violation", "seeds"])
 
 
 def labels(tables: Tables) -> str:
@@ -171,9 +259,25 @@ def labels(tables: Tables) -> str:
     for name, rows in tables.items():
         each = [[row for row in rows if row["method"] == head] for head in HEADS]
         scores = [_spread(own, "score", ".3f") if own else "" for own in each]
-        worst = max(row["violation"] for row in each[0])
-        cells.append([name, *scores, f"{SOURCES[name].published:.3f}", f"{worst:.0e}", str(len(each[0]))])
-    return table(cells, ["data", *HEADS, "*published*", "our largest violation", "seeds"])
+        seeds = ", ".join(str(len(own)) for own in each)
+        cells.append([name, f"{SOURCES[name].published:.3f}", *scores, _worst(each[0], "violation"), seeds])
+    return table(cells, ["data", "*published*", *HEADS, "our largest violation", "seeds"])
+
+
+def _worst(rows: list[dict[str, Any]], name: str) -> str:
+    return f"{max(row[name] for row in rows):.0e}"
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Tables], dict[str, str]]]] = {
+    "botnet": (BOTNET, lambda own: {"table": botnet(own["botnet"])}),
+    "tourism": (TOURISM, lambda own: {"table": tourism(own["tourism"]), "objectives": objectives(own["tourism"])}),
+    "tourism, trained": (LEARNED, lambda own: {"table": learned(own["tourism, trained"])}),
+    "QP 200": (QP, lambda own: {"table": quadratic(own["QP 200"])}),
+    "case": (DISPATCH, lambda own: {"table": dispatch(own)}),
+    "SnareNet nonconvex": (NONCONVEX, lambda own: {"table": nonconvex(own["SnareNet nonconvex"])}),
+    "SnareNet control": (CONTROL, lambda own: {"table": control(own)}),
+    "labels": (LABELS, lambda own: {"table": labels(own)}),
+}
 
 
 def main() -> None:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from benchmarks.field_problems import FieldProblem
 
 
+Array = np.ndarray[Any, Any]
+LARGE = 400  # rows of lines: beyond, those that no dispatch can reach are left out
+
+
 def matpower_case(text: str) -> dict[str, Any]:
     """The tables of a MATPOWER file, as PYPOWER has them."""
     found: dict[str, Any] = {"version": "2"}
@@ -41,13 +45,15 @@ def dispatch_problem(
     case = ext2int(getattr(pypower.api, name)() if case is None else case)
     bus, gen, branch, cost = (case[part] for part in ("bus", "gen", "branch", "gencost"))
     share = makePTDF(case["baseMVA"], bus, branch)  # (lines, buses): flow on a line for power fed in at a bus
-    at_bus = share[:, gen[:, 0].astype(int)]
-    flow_of, limits = torch.as_tensor(share), torch.as_tensor(branch[:, 5])
+    lines, ends = np.concatenate([share, -share]), np.tile(branch[:, 5], 2)
+    if len(lines) > LARGE:
+        reach = np.array([_largest_flow(row, bus[:, 2], gen, spread) for row in lines])
+        lines, ends = lines[reach > ends], ends[reach > ends]
+    flow_of, limits = torch.as_tensor(lines), torch.as_tensor(ends)
     quadratic, linear = torch.as_tensor(cost[:, 4]), torch.as_tensor(cost[:, 5])
-    flow, ends = share @ bus[:, 2], branch[:, 5]
     P = rh.Polyhedron(
-        np.concatenate([at_bus, -at_bus]),
-        np.concatenate([ends + flow, ends - flow]),
+        lines[:, gen[:, 0].astype(int)],
+        ends + lines @ bus[:, 2],
         np.ones((1, len(gen))),
         [bus[:, 2].sum()],
         lower=gen[:, 9],
@@ -56,8 +62,7 @@ def dispatch_problem(
     demand = torch.as_tensor(bus[:, 2] * np.random.RandomState(17).uniform(*spread, (3500, len(bus))))
 
     def sides(x: Tensor) -> dict[str, Tensor]:
-        flow = x @ flow_of.T
-        return {"b": torch.cat([limits + flow, limits - flow], 1), "b_eq": x.sum(1, keepdim=True)}
+        return {"b": limits + x @ flow_of.T, "b_eq": x.sum(1, keepdim=True)}
 
     def dollars(power: Tensor) -> Tensor:
         return (quadratic * power**2 + linear * power).sum(1)
@@ -79,6 +84,15 @@ def dispatch_problem(
         optimum=optimum,
         recipe=Recipe(epochs=40, batch=100),
     )
+
+
+def _largest_flow(row: Array, demand: Array, gen: Array, spread: tuple[float, float]) -> float:
+    """The most that any dispatch within the bounds sends over a line, for any demand that is drawn."""
+    cost = np.concatenate([-row[gen[:, 0].astype(int)], row])
+    drawn = np.sort(np.outer(demand, spread), 1)
+    balance = np.concatenate([np.ones(len(gen)), -np.ones(len(demand))])[None]
+    bounds = np.concatenate([gen[:, [9, 8]], drawn])
+    return -float(linprog(cost, A_eq=balance, b_eq=[0.0], bounds=bounds, method="highs").fun)
 
 
 def _cheapest(P: rh.Polyhedron, cost: Tensor, b: Tensor, b_eq: Tensor) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.field import UNFIT, Run, load, medians
 from benchmarks.field_problems import field_problems
 from benchmarks.field_training import METHODS
-from benchmarks.harness import RESULTS, table
+from benchmarks.harness import RESULTS, folded, table
 
 PAGE = RESULTS.parent.parent / "docs" / "field.md"
 
@@ -63,60 +63,66 @@ GOALS = [
 
 INTRODUCTION = """# The field's own benchmarks
 
-DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC and DC dispatch on two networks of PYPOWER, rebuilt from
-their public definitions with the published seeds (`benchmarks/field_problems.py`; the optima agree with the papers' to
-their last digit). `rayhull` is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`.
-"Before" marks what was measured with the layer before it was rebuilt; today's is to be measured.
+Other papers on hard constraints have test problems of their own. Here they are, with our layer and theirs:
+DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC, and DC dispatch on two networks of PYPOWER. They
+are rebuilt from their public definitions with the published seeds; the optima agree with the papers' to their
+last digit."""
 
-Every method here has the same network (two hidden layers of 200 with ReLU, no normalisation, no dropout), the same
-epochs, and a learning rate chosen among three on validation data after a tenth of the epochs; the rate rises over the
-first fifth of the steps and falls along a cosine. HardNet's pwc has no validation data: it is trained as published
-(He's initialisation, a constant rate of 1e-4). Safe control is trained through `torch.compile`, its corrections are in
-units of 10 of the control. All in float64.
+READING = """`rayhull` is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`. "Outside" is the share of test
+samples that break an inequality at all, judged in float64 without a tolerance. The worst of the seeds decides whether a
+goal is met. "Before" marks what was measured with the layer before it was rebuilt; today's is to be measured.
 
-Peers are written from their papers and their authors' code (`benchmarks/peers.py`, with tests). HardNet-Aff's
-training adds ten times the squared violation to the loss and goes without its step in the first tenth of the epochs,
-where its authors do; DC3's adds five times the norm of the violation, with ten corrections; Pi-net's adds nothing, and
-takes 50 steps in training and in evaluation (200 and 1000 for the toy MPC), as published. RAYEN takes constant
-sets only, and every set here follows the sample: it is in the timing grid alone.
+**What these numbers do not show.** There are three seeds at most, where five are usual. Networks and recipes of
+the peers are ours, not their authors' best, and the recipe was chosen for rayhull, on DC3's validation samples.
+Who is faster than our layer stands below [the times](#times-of-a-forward-pass).
 
-DC3's nonconvex training adds a tenth of the squared distance between the point before it is moved into the set and
-the point that comes out (`layer.unconstrained`), for every method of ours but "no pull". Without it one seed of three
-ended far above the others: the unconstrained points of all samples lay beyond one row that hardly ever binds at an
-optimum, and no gradient leads back across a row that binds. A smaller learning rate did not help, a tenth of the weight
-was enough.
+**Safe control is special.** It takes 210 steps here where its authors take 9000, because two barrier rows have
+a nearest point in closed form, and corrections are in the unit of the control. Both are ours. HardNet-Aff's row
+here has the same units and as few steps; it does not measure what HardNet-Aff reaches in 9000."""
 
-The recipe was chosen for rayhull, on DC3's validation samples: DC3's own network has BatchNorm and dropout.
+SETTING = """## How everything was trained
 
-Medians over seeds, least and largest in brackets, violations as the worst of the seeds; the last column says how many
-seeds there are. "Outside" is the share of test samples with an inequality broken at all, judged in float64 without a
-tolerance. Training seconds are of one processor that others used too. *Published*
-rows are the papers' own numbers, with their networks, epochs and machines.
+- **Network**: two hidden layers of 200 with ReLU, no normalisation, no dropout, float64, the same epochs for
+  every method. (DC3's own network has BatchNorm and dropout.)
+- **Learning rate**: chosen among three on validation data after a tenth of the epochs. It rises over the first
+  fifth of the steps and falls along a cosine.
+- **HardNet pwc** has no validation data. It is trained as published: He's initialisation, a constant rate of
+  1e-4.
+- **Safe control** (HardNet cbf) is trained through `torch.compile`; its corrections are in units of 10 of the
+  control.
 
-`python -m benchmarks.field` computes what is missing and goes on where it was stopped, `python -m
-benchmarks.field_times` measures the times, and `python -m benchmarks.field_page` writes this page from
-`benchmarks/results/field.json`. What is not in a table was not run; where a peer has no row of its own it is here by
-its published numbers only.
-"""
+Peers are written from their papers and their authors' code (`benchmarks/peers.py`, with tests):
 
-LIMITS = """
+- **HardNet-Aff** adds ten times the squared violation to the loss. It goes without its step in the first tenth
+  of the epochs, where its authors do.
+- **DC3** adds five times the norm of the violation, with ten corrections.
+- **Pi-net** adds nothing. It takes 50 steps in training and in evaluation (200 and 1000 for the toy MPC), as
+  published.
+- **RAYEN** takes constant sets only, and every set here depends on the sample: it is in the timing grid alone.
 
-The worst of the seeds decides. Safe control takes 210 steps here where its authors take 9000: two barrier rows give
-the nearest point in closed form, and corrections are in the unit of the control. Both are ours; HardNet-Aff's row here
-has the same units and as few steps, and is no measure of what it reaches in 9000.
+**DC3 nonconvex: a pull.** For our methods, except "no pull", the loss gets a tenth of the squared distance that
+the map moves a point (`layer.unconstrained`). Without it one seed of three ended far above the others. The
+points of all samples lay beyond one row that is hardly ever active at an optimum, and no gradient leads back
+across an active row. A smaller learning rate did not help; a tenth of the weight was enough.
 
-What these numbers do not show: three seeds at most, where five are usual. Peers' networks and recipes are ours, so
-that their rows are not their authors' best. Who is faster than our layer stands below the times."""
+**The tables** have medians over seeds, least and largest in brackets; violations are the worst of the seeds.
+Training seconds are of one processor that others used too. *Published* rows are the papers' own numbers, with
+their networks, epochs and machines. What is not in a table was not run.
+
+`python -m benchmarks.field` computes what is missing and goes on where it was stopped. `python -m
+benchmarks.field_times` measures the times. `python -m benchmarks.field_page` writes this page from
+`benchmarks/results/field.json`."""
 
 
 def page() -> str:
     """The whole page."""
     runs: list[Run] = load()
-    parts = [INTRODUCTION, goals(runs)]
+    parts = [INTRODUCTION, goals(runs), READING, "## Problem by problem"]
     parts += [section(name, runs) for name in field_problems() if any(run.problem == name for run in runs)]
     parts += [
         text for text in (forward_times(load("test-sets")), overheads(load("overhead")), grid(load("grid"))) if text
     ]
+    parts.append(SETTING)
     return "\n\n".join(parts) + "\n"
 
 
@@ -143,7 +149,10 @@ def goals(runs: list[Run]) -> str:
                 _verdict(met, seeds),
             ]
         )
-    return "## Goals\n\n" + table(rows, ["problem", "goal", "rayhull", "met"]) + LIMITS
+    met = sum(row[-1].startswith("yes") for row in rows)
+    return f"**{met} of {len(rows)} goals are met**, and a goal counts only if no output is outside:\n\n" + table(
+        rows, ["problem", "goal", "rayhull", "met"]
+    )
 
 
 def _verdict(met: bool, seeds: int) -> str:
@@ -153,7 +162,7 @@ def _verdict(met: bool, seeds: int) -> str:
 def section(problem: str, runs: list[Run]) -> str:
     """One problem: a table for each test split."""
     own, found = [run for run in runs if run.problem == problem], medians(runs)
-    parts = [f"## {problem}\n\n{own[0].epochs} epochs."]
+    parts: list[str] = []
     for split in own[0].measures:
         rows = [
             _row(method, found[problem, method, split], sum(run.method == method for run in own))
@@ -168,7 +177,8 @@ def section(problem: str, runs: list[Run]) -> str:
         title = "" if len(own[0].measures) == 1 else f"**{split}**\n\n"
         parts.append(title + table(rows, HEADER))
     unfit = [f"{method}: {why}" for (p, method), why in UNFIT.items() if p == problem]
-    return "\n\n".join(parts + (["Left out: " + "; ".join(unfit) + "."] if unfit else []))
+    parts += ["Left out: " + "; ".join(unfit) + "."] if unfit else []
+    return folded(f"{problem}, {own[0].epochs} epochs", "\n\n".join(parts))
 
 
 def _row(method: str, measures: dict[str, tuple[float, float, float]], runs: int) -> list[str]:
@@ -204,10 +214,11 @@ def forward_times(rows: list[dict[str, Any]]) -> str:
         for r in rows
     ]
     header = ["problem", "method", "samples", "whole test set, ms", "one sample, ms"]
+    every = folded("Milliseconds of every method", table(cells, header))
     return (
-        "## Times of a forward pass\n\nThe network and its head, float64, one processor, all methods of a problem in "
-        "turns; of safe control the first step. Untrained networks stand where a method does the same work with any "
-        f"weights.\n\n{table(cells, header)}\n\n{faster(rows)}"
+        f"## Times of a forward pass\n\n{faster(rows)}\n\n{every}"
+        "\n\nThe network and its head, float64, one processor, all methods of a problem in turns; of safe control the "
+        "first step. Untrained networks stand where a method does the same work with any weights."
     )
 
 
@@ -222,7 +233,7 @@ def faster(rows: list[dict[str, Any]]) -> str:
 
     return (
         f"Faster than `rayhull` for the whole test set: {where('all')}. For one sample: {where('one')}. Only our layer "
-        "proves what comes out (`strict=True`); what the others leave outside stands in the tables above."
+        "proves that its outputs are feasible (`strict=True`); how far the others are outside is in the tables above."
     )
 
 
@@ -240,10 +251,10 @@ def overheads(rows: list[dict[str, Any]]) -> str:
         else "missed: slack and base points of each sample are products of their own, forwards and backwards"
     )
     return (
-        "## What sides of the sample cost\n\n30 rows in 50 coordinates, with 10 equalities where they are named, batch "
-        "256, float32, forward and backward. The last column is relative to the same layer with constant sides; the "
-        f"goal of 1.5x for right-hand sides is {met}. Rows of the sample stand beside the batched products that they "
-        "need.\n\n" + table(cells, ["way in", "of the sample", "ms", "beside constant"])
+        f"## What sides of the sample cost\n\nThe goal, at most 1.5x for right-hand sides, is {met}. Measured on 30 "
+        "rows in 50 coordinates, with 10 equalities where they are named, batch 256, float32, forward and backward. "
+        "The last column is relative to the same layer with constant sides. Rows of the sample stand beside the "
+        "batched products that they need.\n\n" + table(cells, ["method", "of the sample", "ms", "beside constant"])
     )
 
 
@@ -258,10 +269,10 @@ def grid(rows: list[dict[str, Any]]) -> str:
     cells = [[r["d"], r["rows"], *(f"{r[m]:.2f}" if m in r else "" for m in methods)] for r in rows]
     return (
         "## RAYEN's timing grid\n\nA ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, float32, forward; microseconds a sample. "
-        "The point 0 is given to both as one inside, and RAYEN takes the rows as they are, as its authors time it. The "
-        "published grid goes on to 10 000 coordinates; here it ends at a million entries, because beyond them building "
+        "Both layers are told that 0 is an interior point, and RAYEN takes the rows as they are, as its authors time "
+        "it. The published grid goes on to 10 000 coordinates. Here it ends at a million entries: beyond them building "
         "our layer takes minutes (Newton steps to the centre of the set, each a system of d x d).\n\n"
-        + table(cells, ["coordinates", "rows", *methods])
+        + folded("Microseconds a sample", table(cells, ["coordinates", "rows", *methods]))
     )
 
 

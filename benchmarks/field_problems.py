@@ -18,7 +18,15 @@ import torch
 from torch import Tensor
 
 import rayhull as rh
-from benchmarks.field_control import COST_CAP, barrier_rows, episode_cost, initial_states
+from benchmarks.field_control import (
+    COST_CAP,
+    HARDNET,
+    Course,
+    barrier_rows,
+    episode_cost,
+    episode_violation,
+    initial_states,
+)
 from benchmarks.field_dispatch import dispatch_problem
 
 Policy = Callable[[Tensor], Tensor]  # inputs (n, k) → answers (n, d)
@@ -59,6 +67,7 @@ class FieldProblem:
     varies: dict[str, Any] = field(default_factory=dict)  # ranges of the sides, where they are known
     optimum: Callable[[Tensor], Tensor] | None = None  # the best loss of each sample, where it can be had
     recipe: Recipe = Recipe()
+    worst: Callable[[Policy, Tensor], Tensor] | None = None  # the violation of a sample, where it takes an episode
 
 
 def fingerprint(*arrays: np.ndarray[Any, Any]) -> str:
@@ -94,9 +103,9 @@ def dc3_data(equalities: int = 50, inequalities: int = 50) -> Quadratic:
     return Quadratic(Q, p, C, G, np.abs(G @ np.linalg.pinv(C)).sum(1), X)
 
 
-def hardnet_data() -> Quadratic:
-    """HardNet's draws of the same kind: inequalities before equalities, inputs last."""
-    random = np.random.RandomState(17)
+def hardnet_data(seed: int = 17) -> Quadratic:
+    """HardNet's draws of the same kind, and SnareNet's: inequalities before equalities, inputs last."""
+    random = np.random.RandomState(seed)
     Q, p = random.random_sample(100), random.random_sample(100)
     G, C = random.normal(size=(50, 100)), random.normal(size=(50, 100))
     X = random.uniform(-1, 1, (10_000, 50))
@@ -198,19 +207,22 @@ def _pieces(x: Tensor, first: Tensor, second: Tensor, third: Tensor, fourth: Ten
 # -- control: rows that follow the state, a plan of twenty steps -------------------------------------------------------
 
 
-def control_problem(count: int = 1000) -> FieldProblem:
-    """HardNet's "cbf": a unicycle drives to the origin past two obstacles; barrier rows A(s) u <= b(s) in R²."""
-    X = initial_states(count)
+def control_problem(count: int = 1000, course: Course = HARDNET) -> FieldProblem:
+    """HardNet's "cbf": a unicycle drives to the origin past obstacles; barrier rows A(s) u <= b(s) in R²."""
+    X = initial_states(count, course)
     first, last = int(count * (1 - 2 * 0.0833)), int(count * (1 - 0.0833))
+    rows = len(course.obstacles)
     return FieldProblem(
         "cbf",
-        rh.Polyhedron(np.eye(2), np.ones(2)),
+        rh.Polyhedron(np.eye(3)[:rows, :2] - np.eye(3)[:rows, 2:], np.ones(rows)),
         {"train": X[:first], "valid": X[first:last], "test": X[last:]},
-        sides=barrier_rows,
-        loss=lambda policy, x: episode_cost(policy, x, COST_CAP),
+        sides=lambda s: barrier_rows(s, course),
+        loss=lambda policy, x: episode_cost(policy, x, course, COST_CAP),
         features=lambda s: torch.cat([s[:, :2], s[:, 2:3].cos(), s[:, 2:3].sin(), s[:, 3:]], 1),
         width=6,
-        recipe=Recipe(epochs=30, batch=119, soft_weight=0.01, compiled=True),  # 833 are 7 batches of 119
+        # 833 are 7 batches of 119; two rows of the sample have a closed form that compiles, three have not
+        recipe=Recipe(epochs=course.epochs, batch=119, soft_weight=0.01, compiled=rows == 2),
+        worst=lambda policy, x: episode_violation(policy, x, course),
     )
 
 

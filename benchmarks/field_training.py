@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import ConstantLR, LRScheduler, OneCycleLR
 
 import rayhull as rh
-from benchmarks.field_control import episode_violation
 from benchmarks.field_problems import FieldProblem, Recipe
 from benchmarks.peers import DC3, HardNetAff, Make, Peer, PiNet, ProjectedAfter
 
@@ -163,8 +162,8 @@ def measure(problem: FieldProblem, network: Network, split: str) -> dict[str, fl
     if problem.optimum is not None:
         best = problem.optimum(x)
         found["gap"] = float(((loss - best) / best.abs()).mean())
-    if problem.name == "cbf":
-        worst = episode_violation(network, x)
+    if problem.worst is not None:
+        worst = problem.worst(network, x)
         return found | {"inequality": float(worst.max()), "outside": float((worst > 0).double().mean())}
     return found | violations(problem, network, x)
 

@@ -105,6 +105,11 @@ def save(name: str, payload: Mapping[str, Any]) -> Path:
     return path
 
 
+def folded(title: str, text: str) -> str:
+    """A table behind a click; nothing where there is none."""
+    return text and f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
     """A Markdown table with aligned columns."""
     cells = [[str(c) for c in row] for row in [header, *rows]]

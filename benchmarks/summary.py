@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS, table
+from benchmarks.harness import RESULTS, folded, table
 
 ROOT = Path(__file__).parent.parent
+PAGE_NAMES = ("layer", "projection", "measured", "learning", "learning_tables", "deploy", "scale", "cones")
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("layer", "projection", "measured", "learning", "deploy", "scale")),
+    *(ROOT / "docs" / f"{name}.md" for name in PAGE_NAMES),
 )
 MARKERS = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -50,13 +51,6 @@ def _best(row: Mapping[str, Any], kind: str) -> list[str]:
         return ["none within the limit", ""]
     best = min(others, key=others.__getitem__)
     return [f"{others[best]:.3g} s ({best})", times(others[best] / row["rayhull"][kind])]
-
-
-SHORT = (
-    *("rayhull", "rayhull, strict", "rayhull, strict, shrink", "rayhull, strict, 10 steps"),
-    *("rayhull, strict, folded", "rayhull, folded and compiled", "the paper's layer"),
-)
-PEERS = ("RAYEN", "HardNet-Aff", "Pi-net, tuned", "qpth", "cvxpylayers", "OSQP, one by one")
 
 
 def layer(labels: Collection[str] | None = None) -> str:
@@ -165,68 +159,115 @@ def times(ratio: float) -> str:
 
 
 def summary() -> str:
-    """Every table, for the page of measurements."""
+    """Every table, for the page of measurements: the point first, the rows folded."""
     parts = [
-        "Each table is written by a command: `python -m benchmarks.conversion`, `… benchmarks.layer`, `… "
-        "benchmarks.projection` (all of them: `make bench`), `python -m experiments publish`. Times are medians of "
-        "interleaved runs on two cores of a shared machine: read the ratios.",
-        conversion(),
-        "To arrays: with the Python loops of the benchmark that state the rows and copy an engine's answer, which is "
-        "most of PPLite's time. "
-        "A gain below 1 means that another engine is faster: on sets of a millisecond or two, where splitting and "
-        "verifying cost more than converting. cddlib's floats were wrong or gave up on some rows; such answers do not "
-        "count as best.",
-        layer(SHORT + PEERS),
-        floors(),
-        by_hand(),
-        projection(),
-        study(),
-        decoders(),
+        "## Conversion",
+        "Inequalities to vertices and rays, verified. A gain below 1 means that another engine is faster: on sets of a "
+        "millisecond or two, where splitting and verifying cost more than converting.",
+        "![conversion, seconds for each engine](../benchmarks/results/conversion.svg)",
+        folded("Every set beside cddlib, PPL, PPLite and Normaliz", conversion()),
+        '"To arrays" includes the Python loops of the benchmark that state the rows and copy an answer, which is most '
+        "of PPLite's time. cddlib's floats were wrong or gave up on some rows; such answers do not count as best.",
+        "## The layer",
+        f"Forward and training step over `nn.Linear` of the same size. {floors()}",
+        "![the layer and its peers over nn.Linear](../benchmarks/results/layer.svg)",
+        folded("Three sets, with peers", layer()),
+        folded("Our layer over what a good user would write by hand", by_hand()),
+        "## Nearest points",
+        "A sample of a batch of 256, beside the paper's solver loop ([more](projection.md)).",
+        "![nearest points over the paper's solver loop](../benchmarks/results/projection.svg)",
+        folded("Ten problems beside the paper's loop and the best solver", first_table("projection")),
+        folded("Accuracy against an independent exact solver", accuracy()),
+        folded("Forward and backward beside other layers", first_table("projection_backward")),
+        'The set of "sample-wise b" is DC3\'s: 100 variables, 50 equalities of the sample, 50 inequalities.',
+        "## The paper's studies",
+        "Which layer our rows are of, and what agrees with the paper: [the paper's studies](reproduction.md).",
         inference(),
-        "More on these studies, and of which layer our rows are: [the paper's studies](reproduction.md).",
+        folded("Learned projection on MNIST, hard methods", study()),
+        folded("VAE on MNIST", decoders()),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-HARD = ("rayhull, strict", "rayhull, strict, shrink", "RAYEN", "HardNet-Aff", "qpth")
-FEW_SETS = ("checkerboard", "dense 50x100", "simplex 1000")
-LEARNING_COLUMNS = ("problem", "auto", "auto, before", "RAYEN", "HardNet-Aff", "free, then project")
-FEW_CALLS = ("set, layer, forward: checkerboard", "first project: two rows", "first convert: grid 8x8")
-FEW_CONES = ("monotone 784", "grid 7x7", "gaussian 40x12")
+FEW_LAYERS = ("rayhull, strict", "rayhull, strict, 10 steps", "rayhull, strict, shrink", "RAYEN", "HardNet-Aff")
+
+
+def layer_few() -> str:
+    """The layer's costs on one set."""
+    head, line, *rows = layer(FEW_LAYERS).splitlines()
+    return "\n".join([head, line, *(row for row in rows if row.startswith("| box d=50"))])
 
 
 def claims() -> str:
-    """The section of the README: one small table for each claim."""
-    parts = [
-        "## What we measured",
-        "Every number is drawn from a file that a command wrote (`make bench`, `python -m experiments publish`); all "
-        f"of them, with the peers that are faster somewhere: [measured](docs/measured.md). {BEFORE}",
-        "**Learns.** Test losses after the same training, rates chosen on validation data, medians of six seeds, "
-        "where marked ³ of three ([every problem that was run](docs/learning.md), also where we are not the best):",
-        _columns(_kept(nth_table("learning", 1), "convex curve", "thin set", "portfolio"), LEARNING_COLUMNS),
-        "**Hard.** The same 30 rows and a box in R⁵⁰, judged in rational arithmetic on the floats that come out:",
-        _kept(layer(HARD), "box d=50"),
-        "**Fast.** Nearest points, a sample of a batch of 256, beside the paper's solver loop:",
-        _kept(projection(), *FEW_SETS),
-        "**Exact.** Inequalities to rays and back, verified:",
-        _kept(conversion(), *FEW_CONES),
-        "**Ready at once.** A first call in a new process, nothing cached; kernels come compiled:",
-        _kept(first_table("cold"), *FEW_CALLS),
-    ]
-    return "\n\n".join(parts) + "\n"
+    """The section of the README: one row for each claim, with who does it too."""
+    rows = [_learns(), _hard(), _fast(), _exact(), _ready()]
+    return "\n\n".join(
+        [
+            "## What we measured",
+            "One row for each claim. The page behind it has all rows, also those where others are better. "
+            "Every number comes from a file that a command wrote (`make bench`, `python -m experiments publish`).",
+            table(rows, ["", "measured on", "rayhull", "beside it", "all rows"]),
+        ]
+    )
 
 
-def _columns(text: str, names: Collection[str]) -> str:
-    """The named columns of a table, those that it has."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    pick = [rows[0].index(name) for name in names if name in rows[0]]
-    return table([[row[i] for i in pick] for row in rows[2:]], [rows[0][i] for i in pick])
+FEW_PROBLEMS = ("convex curve", "portfolio", "thin set", "allocation with caps", "rating matrix", "chain at 1e-3")
 
 
-def _kept(text: str, *starts: str) -> str:
-    """A table's head and the rows that begin with one of the given words."""
-    lines = text.splitlines()
-    return "\n".join(lines[:2] + [line for line in lines[2:] if line[2:].startswith(starts)])
+def learning_few() -> str:
+    """Problems on which auto is good, then some on which another way is better."""
+    kept = ("problem", "auto", "best other hard way", "free, then project")
+    rows = [row_of(first_table("learning"), problem) for problem in FEW_PROBLEMS]
+    return table([[row[name] for name in kept] for row in rows], kept)
+
+
+def _learns() -> list[str]:
+    found = row_of(nth_table("learning", 1), "portfolio")
+    peers = "; ".join(f"{name} {found[name]}" for name in ("free, then project", "RAYEN"))
+    return ["**learns**", "portfolios: gap to the best choice", found["auto"], peers, _link("learning")]
+
+
+def _hard() -> list[str]:
+    text, on, names = layer(), "box d=50 m=30", ("rayhull, strict", "RAYEN", "HardNet-Aff")
+    ours, *peers = (
+        f"{row['outside exactly']}, {row['training step / Linear']}"
+        for row in (row_of(text, on, name) for name in names)
+    )
+    beside = "; ".join(f"{name} {found}" for name, found in zip(names[1:], peers, strict=True))
+    what = "30 rows and a box in R⁵⁰: share outside, in rational arithmetic; training step over nn.Linear"
+    return ["**hard**", what, ours, beside, "[layer](docs/layer.md#what-it-costs)"]
+
+
+def _fast() -> list[str]:
+    found = row_of(projection(), "checkerboard")
+    gain = found["over the paper's OSQP loop"]
+    loop = f"{gain} as long: the paper's OSQP loop"
+    what = "the nearest point of a 28 × 28 checkerboard, a sample of 256"
+    return ["**fast**", what, found["rayhull, a sample"], loop, "[measured](docs/measured.md#nearest-points)"]
+
+
+def _exact() -> list[str]:
+    found = row_of(conversion(), "gaussian 40x12")
+    best = next(value for name, value in found.items() if name.startswith("best of"))
+    what = "the rays of 40 random inequalities in R¹², verified"
+    return ["**exact**", what, found["rayhull"], f"{best}, the best of four", _link("measured")]
+
+
+def _ready() -> list[str]:
+    found = row_of(first_table("cold"), "set, layer, forward: checkerboard and box")
+    seconds = next(value for name, value in found.items() if name.startswith("CPU seconds"))
+    what = "a new process, nothing cached: set, layer, first forward"
+    return ["**ready at once**", what, f"{seconds} s", "", "[cold](benchmarks/results/cold.md)"]
+
+
+def _link(page: str) -> str:
+    return f"[{page}](docs/{page}.md)"
+
+
+def row_of(text: str, *start: str) -> dict[str, str]:
+    """The row of a table that begins with these cells, by the names of its columns."""
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines())
+    return next(dict(zip(head, row, strict=True)) for row in rows if row[: len(start)] == list(start))
 
 
 def first_table(name: str) -> str:
@@ -256,16 +297,16 @@ def scale() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "summary": summary,
     "claims": claims,
-    "layer": layer,
-    "projection": lambda: first_table("projection"),
-    "backward": lambda: first_table("projection_backward"),
+    "layer_few": layer_few,
     "choices": lambda: first_table("projection_choices"),
     "learning": lambda: first_table("learning"),
+    "learning_few": learning_few,
     "exports": lambda: first_table("exports"),
     "learning_losses": lambda: nth_table("learning", 1),
     "learning_costs": lambda: nth_table("learning", 2),
-    "accuracy": accuracy,
     "scale": scale,
+    "cones_grid": lambda: nth_table("cones", 3),
+    "cones_learning": lambda: nth_table("cones", 5),
 }
 
 
