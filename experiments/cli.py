@@ -48,7 +48,9 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def _add_publishing(command: argparse.ArgumentParser) -> None:
     command.add_argument("--to", type=Path, default=Path("results/published"), help="where the files go")
-    command.add_argument("--fill", type=Path, help="a Markdown file whose tables are to be written anew")
+    command.add_argument(
+        "--fill", type=Path, nargs="+", default=[], help="Markdown files, whose tables are written anew"
+    )
     command.add_argument("--draw", type=Path, help="a folder for the figures")
     command.add_argument("--format", nargs="+", default=["svg"], choices=("svg", "pdf", "png"), help="of the curves")
     command.add_argument("--again", action="store_true", help="add nothing: fill and draw from what is published")
@@ -150,9 +152,9 @@ def _publish(options: argparse.Namespace) -> bool:
     written = [] if options.again else publish(options.out, options.to)
     if options.retire:
         written += retire(options.to, options.retire[0], options.retire[1:])
-    if options.fill:
-        fill(options.fill, options.to)
-        written.append(options.fill)
+    for page in options.fill:
+        fill(page, options.to)
+        written.append(page)
     if options.draw:
         written += draw(options.to, options.draw, options.format)
     print("\n".join(f"published: {path}" for path in written))

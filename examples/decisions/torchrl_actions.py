@@ -11,6 +11,7 @@ torchrl``.
 
 import math
 
+import matplotlib.pyplot as plt
 import torch
 from tensordict import TensorDict
 from torchrl.data import Composite, UnboundedContinuous
@@ -93,8 +94,10 @@ actor = SafeModule(
     spec=Composite(action=spec),
     safe=True,
 )
-actions = actor(TensorDict({"state": 9 * torch.randn(64, 4)}, [64]))["action"]
-outside = int((~P.contains(actor.module(9 * torch.randn(64, 4)))).sum())
+states = 9 * torch.randn(64, 4)
+actions = actor(TensorDict({"state": states}, [64]))["action"].detach()
+free = actor.module(states).detach()
+outside = int((~P.contains(free)).sum())
 print(f"{outside} of 64 actions of the Linear alone are outside")
 
 # %%
@@ -114,3 +117,12 @@ print(
     "and projections are nearest points:",
     inside and nearest,
 )
+
+# %%
+fig, ax = plt.subplots(figsize=(4.5, 3.8), layout="constrained")
+P.plot(("a", "b"), ax=ax)
+ax.scatter(*free[:, :2].T, s=8, color="tab:orange", label="Linear alone")
+ax.scatter(*actions[:, :2].T, s=12, color="tab:green", label="safe actor")
+ax.set(xlim=(-4, 4), ylim=(-4, 4), xlabel="a", ylabel="b")
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=2, frameon=False)
+plt.show()

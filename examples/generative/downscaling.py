@@ -67,7 +67,7 @@ print("means kept, nothing negative:", bool(P.contains(drawn, b_eq=coarse(new)).
 # %%
 fig, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
 for ax, image, title in zip(
-    axes, (flat[0], drawn[0], new[0]), ("given", "drawn", "true"), strict=True
+    axes, (flat[0], new[0], drawn[0]), ("given", "true", "drawn"), strict=True
 ):
     shown = ax.imshow(image, vmin=0, vmax=float(new[0].max()), cmap="Blues")
     ax.set(title=title, xticks=[], yticks=[])

@@ -67,8 +67,8 @@ noise = 10 * jax.random.normal(
 images = np.asarray(jax.jit(jax.vmap(model))(jnp.concatenate([digits, noise])))
 print("every image on the checkerboard:", bool(P.contains(images, atol=1e-5).all()))
 
-fig, axes = plt.subplots(2, 6, figsize=(7, 2.6), layout="constrained")
-for i in range(6):
+fig, axes = plt.subplots(2, 4, figsize=(5.6, 3.2), layout="constrained")
+for i in range(4):
     axes[0, i].imshow(digits[i], cmap="gray", vmin=-1, vmax=1)
     axes[1, i].imshow(images[i], cmap="gray", vmin=-1, vmax=1)
 for ax in axes.flat:

@@ -49,7 +49,7 @@ for _ in range(12):
 # %%
 with torch.no_grad():
     far = decoder(10 * torch.randn(2000, 2))
-    steps = torch.special.ndtri(torch.linspace(0.05, 0.95, 9))
+    steps = torch.special.ndtri(torch.linspace(0.1, 0.9, 5))
     plane = decoder(torch.cartesian_prod(-steps, steps))
 print(
     "on the checkerboard, in exact arithmetic, also far from the data:",
@@ -57,9 +57,9 @@ print(
 )
 
 # %%
-fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")
+fig, ax = plt.subplots(figsize=(5, 5), layout="constrained")
 ax.imshow(
-    plane.reshape(9, 9, 28, 28).permute(0, 2, 1, 3).reshape(252, 252),
+    plane.reshape(5, 5, 28, 28).permute(0, 2, 1, 3).reshape(140, 140),
     cmap="gray",
     vmin=-1,
     vmax=1,

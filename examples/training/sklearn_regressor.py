@@ -8,6 +8,7 @@ pipelines, cross-validation and grid searches work as always. Needs ``pip instal
 pandas``.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -113,3 +114,15 @@ print(
 )
 kept = list(found.columns) == ["heat", "efficiency"] and bool(P.contains(found).all())
 print(f"columns by name, every rule kept: {kept}")
+
+# %%
+# The rule is the edge of the shaded set: no prediction is beyond it.
+
+fig, ax = plt.subplots(figsize=(4.5, 3.6), layout="constrained")
+edge = np.array([0, 0.9])
+ax.fill_between(edge, 12500 * edge, alpha=0.15, label="allowed")
+ax.scatter(y["efficiency"], y["heat"], s=10, color="0.6", label="data")
+ax.scatter(found["efficiency"], found["heat"], s=6, label="predicted")
+ax.set(xlabel="efficiency", ylabel="heat, W")
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=3, frameon=False)
+plt.show()

@@ -11,8 +11,10 @@ from experiments.errors import ResultsError
 if TYPE_CHECKING:
     from experiments.report.groups import Group
     from experiments.report.pages import Section
+    from experiments.report.tables import Table
 
 FEW = 6  # rows of a study's table in a brief report
+IN_BRIEF = ("the paper's layer", "rayhull.Constrained", "test-time projection, OSQP loop")  # of each model
 
 
 def make(out: Path, beside: Mapping[str, Sequence[Group]] | None = None) -> Path:
@@ -36,11 +38,17 @@ def _brief(studies: Mapping[str, Sequence[Group]], beside: Mapping[str, Sequence
     yield Section("What was found", headlines(studies))
     for study, whole in sections_of(studies).items():
         sentence = f"{whole.text[0].partition('. ')[0].rstrip('.')}."
-        yield Section(whole.title, [sentence], whole.table[:FEW], whole.figures[:1])
+        yield Section(whole.title, [sentence], few(whole.table), whole.figures[:1])
         rest = whole.table if len(whole.table) > FEW else []
         yield Section("Settings, measures, further pictures", whole.text, rest, whole.figures[1:], folded=True)
         if study in beside:
             yield _published(sections_of({study: beside[study]})[study])
+
+
+def few(table: Table) -> Table:
+    """The first rows of a long table; of one with several models, the same methods of each."""
+    of_each = [row for row in table if row.get("model") and row["method"] in IN_BRIEF]
+    return table if len(table) <= FEW else (of_each or table)[:FEW]
 
 
 def _published(section: Section) -> Section:
@@ -72,7 +80,8 @@ def title(studies: Mapping[str, Sequence[Group]]) -> str:
     runs = sorted({group.runs for group in groups})
     several = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0])
     epochs = max(group.epochs for group in groups)
-    return f"{name}: {epochs} epochs{' at most' if len(groups) > 1 else ''}, n = {several}"
+    times = "one run" if several == "1" else f"{several} runs"
+    return f"{name}: {times} of each method, {'at most ' if len(groups) > 1 else ''}{epochs} epochs"
 
 
 def collected(out: Path, unfinished: bool = True) -> dict[str, list[Group]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.report.groups import Group
-from experiments.report.style import colour, full_name, line_style, pyplot, show_image
+from experiments.report.style import colour, line_style, pyplot, show_image, timed_name
 
 
 def convergence(groups: Sequence[Group], label: str, optimum: float | None = None, over_time: bool = True) -> Any:
@@ -159,5 +159,4 @@ def _middle_half(row: dict[str, Any]) -> tuple[float, float]:
 
 def _spelt(row: dict[str, Any]) -> str:
     """The label of a timed case with its method's full name; what comes after it on a line of its own."""
-    method = row["method"]
-    return str(row["label"]).replace(method, full_name(method), 1).replace(", ", ",\n")
+    return timed_name(row).replace(", ", ",\n")

@@ -18,12 +18,14 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.7rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child, .words { text-align: left; min-width: 8rem; }
 img { max-width: 100%; }
 figcaption, .settings { color: #555; font-size: 0.85rem; }
 figure { margin: 1.5rem 0; }
 summary { cursor: pointer; color: #0059b3; margin: 1rem 0; }
 """
+
+WORDS = ("method", "trained", "way")  # columns of text, which begin at the left
 
 
 @dataclass
@@ -92,8 +94,10 @@ def _html_section(section: Section) -> Iterator[str]:
 def _html_table(table: Table) -> str:
     if not table:
         return ""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table[0])
-    rows = "".join("<tr>" + "".join(f"<td>{_html_cell(v)}</td>" for v in row.values()) + "</tr>" for row in table)
+    kinds = {name: " class='words'" if name in WORDS else "" for name in table[0]}
+    head = "".join(f"<th{kinds[name]}>{html.escape(name)}</th>" for name in table[0])
+    cells = ("".join(f"<td{kinds[name]}>{_html_cell(v)}</td>" for name, v in row.items()) for row in table)
+    rows = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><tr>{head}</tr>{rows}</table>"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 COLOURS = {
@@ -53,6 +54,11 @@ def colour(method: str) -> str:
 def full_name(method: str) -> str:
     """The method as a reader knows it."""
     return NAMES.get(method, method)
+
+
+def timed_name(case: Mapping[str, Any]) -> str:
+    """The label of a timed case with its method's full name."""
+    return str(case["label"]).replace(case["method"], full_name(case["method"]), 1)
 
 
 def line_style(position: int) -> str:

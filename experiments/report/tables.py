@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.report import paper
 from experiments.report.groups import Group, Spread
-from experiments.report.style import full_name
+from experiments.report.style import full_name, timed_name
 from experiments.studies import NAMES
 
 Table = list[dict[str, str]]
@@ -122,7 +122,7 @@ def _timed(group: Group, case: dict[str, Any]) -> dict[str, str]:
     return {
         "model": case["model"],
         "threads": str(group.settings["network_threads"]),
-        "method": case["label"],
+        "method": timed_name(case),
         "seconds": spread(Spread.read(case["seconds"], case["repeats"]), ".3f"),
         "repeats": str(case["repeats"]),
         "added to the unconstrained network": f"{mine - mine / ratio:.3f} s" if ratio else "–",

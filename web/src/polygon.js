@@ -2,11 +2,13 @@
 import { clip, halfPlane, nearest, rays, shrink, steps, vertices } from "./geometry.js";
 
 const REACH = 4; // the picture shows -4 .. 4
-const MAPS = {
-  shrink,
-  steps,
-  nearest,
+const MAPS = { shrink, steps, nearest };
+const TEXTS = {
+  shrink: "A point outside moves towards the centre until it is feasible.",
+  steps: "A few steps towards the nearest point, then a shrink.",
+  nearest: "A point outside goes to the nearest feasible point.",
 };
+const DOT = matchMedia("(prefers-color-scheme: dark)").matches ? "#b5e2ff" : "#0072b2";
 
 export function start() {
   const canvas = document.getElementById("polygon");
@@ -19,6 +21,7 @@ export function start() {
   const draw = () => {
     document.getElementById("steps-value").textContent = slider.value;
     document.getElementById("steps-box").hidden = method.value !== "steps";
+    document.getElementById("method-text").textContent = TEXTS[method.value];
     const rows = handles.map(halfPlane);
     document.getElementById("counts").textContent =
       `${rows.length} half-planes, ${vertices(rows).length} vertices, ${rays(rows).length} rays`;
@@ -76,7 +79,7 @@ function paint(canvas, handles, rows, into) {
   context.beginPath();
   clip(rows, REACH).forEach((p, i) => (i ? context.lineTo(...at(p)) : context.moveTo(...at(p))));
   context.fill();
-  for (let i = -12; i <= 12; i++) for (let j = -12; j <= 12; j++) dotAt(into([(i * REACH) / 12, (j * REACH) / 12]), 2, "#0072b2");
+  for (let i = -12; i <= 12; i++) for (let j = -12; j <= 12; j++) dotAt(into([(i * REACH) / 12, (j * REACH) / 12]), 2, DOT);
   context.strokeStyle = "#009e73";
   context.lineWidth = 3;
   for (const [x, y] of rays(rows)) {
