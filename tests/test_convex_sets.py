@@ -10,7 +10,7 @@ import torch
 
 import rayhull as rh
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.sets.cones import Rules
+from rayhull.sets.conic_interior import Rules
 from tests.convex_sets import SETS, without_equalities
 from tests.fuzz_cones import judged
 

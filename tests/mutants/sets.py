@@ -375,13 +375,13 @@ MUTANTS = [
     ),
     Mutant(
         "sets/cones.py",
-        "(V >= 0) & ((U * U).sum(-1) <= V * V)",
-        "((U * U).sum(-1) <= V * V)",
+        "(U * U).sum(-1) - V * abs(V)",
+        "(U * U).sum(-1) - V * V",
         ("test_convex_sets.py::test_squares_are_compared_with_the_sign_of_the_right_hand_side",),
         "the mirror image of a cone counts as inside",
     ),
     Mutant(
-        "sets/cones.py",
+        "sets/conic_interior.py",
         "along / (1 + head) - v[..., :R]",
         "along / (1 + head) + v[..., :R]",
         ("test_convex_sets.py::test_the_gauge_says_how_far_a_direction_may_be_followed",),

@@ -22,9 +22,8 @@ from rayhull.nn.strict import Finish, limit_of
 from rayhull.nn.ways import Steps
 from rayhull.projection.conic import right_hand_sides
 from rayhull.projection.sides import NONE, Sides
-from rayhull.sets.cones import Rules, joined
-from rayhull.sets.conic_interior import interior_direction
-from rayhull.sets.frame import Frame, equality_basis, units_seen
+from rayhull.sets.conic_interior import Rules, joined
+from rayhull.sets.frame import Frame, equality_basis, inside, units_seen
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
@@ -40,16 +39,14 @@ class RuleProduct(Constants, Rules):
 
     Args:
         matrix: in place of the rules' own, such as that of directions seen from a base point.
-        sizes: whether :meth:`sized` is asked for.
+        wide: in float64, and :meth:`sized` is asked for.
     """
 
-    def __init__(
-        self, rules: Rules, factory: Factory, matrix: Array | None = None, *, wide: bool = False, sizes: bool = False
-    ) -> None:
+    def __init__(self, rules: Rules, factory: Factory, matrix: Array | None = None, *, wide: bool = False) -> None:
         super().__init__(factory)
-        matrix = rules.matrix if matrix is None else matrix
-        self.product = Product(sp.csr_array(matrix), factory, wide=wide)
-        self.sizes = Product(sp.csr_array(abs(matrix)), factory, wide=wide) if sizes else None
+        rows = sp.csr_array(rules.matrix if matrix is None else matrix)
+        self.product = Product(rows, factory, wide=wide)
+        self.sizes = Product(abs(rows), factory, wide=wide) if wide else None
         self.even, self.in_order = rules.even, bool((np.diff(self.product.order) > 0).all())
         self.index("back", np.argsort(self.product.order))
         self.constant("offsets", rules.offsets, wide=wide)
@@ -63,39 +60,31 @@ class RuleProduct(Constants, Rules):
 
 
 class ConicSteps(Steps):
-    """Steps whose clamp takes t onto cones, too, then a shrink of each group that rules tie.
-
-    Args:
-        S: the block.
-        base, units: x0 and s, flat.
-        steps: how many.
-    """
+    """Steps whose clamp takes t onto cones, too, then a shrink of each group that rules tie."""
 
     def __init__(self, S: ConvexSet, base: Array, units: Array, steps: int, factory: Factory) -> None:
-        loose = np.flatnonzero(~S.implicit)
-        slack = S.rows.rhs[loose] - S.rows.matrix[loose] @ base
-        equal: Any = equality_basis(S, S.implicit)
-        super().__init__(S, Frame(base, loose[:0], loose, slack, equal), units, steps, factory, kernel=False)  # type: ignore[arg-type]
+        P: Any = S
+        frame = inside(P, base)
+        super().__init__(P, frame, units, steps, factory, kernel=False)
         self.S, self.steps, self.shrinks = S, steps, True
         self.follows |= {"h", "centre"}
         self.constant("heads", S.heads)
-        rules = Rules(S, loose if self.has_equalities else loose[S.layout.is_stated(loose)])  # bounds alone are clamped
+        rows = frame.loose if self.has_equalities else frame.loose[S.layout.is_stated(frame.loose)]
+        rules = Rules(S, rows)  # bounds alone are clamped
         self.rules, self.view = (RuleProduct(rules, factory, matrix) for matrix in (None, rules.seen_from(base)))
-        self._tie(S, rules)
+        self._tie(rules)
 
-    def _tie(self, S: ConvexSet, rules: Rules) -> None:
+    def _tie(self, rules: Rules) -> None:
         """Which coordinates and rules belong together: each such group is shrunk alone."""
-        count, ties = len(rules.numbers), np.zeros((len(rules.numbers), S.dim), bool)
-        np.logical_or.at(ties, rules.rule, rules.matrix != 0)
+        S, count = self.S, len(rules.numbers)
+        ties = np.array([(rules.matrix[rules.rule == i] != 0).any(0) for i in range(count)])
         equal = sp.vstack([S.equality_rows.matrix, S.rows.matrix[np.flatnonzero(S.implicit)]])
         rows, columns = np.nonzero(np.vstack([ties, equal.toarray() != 0]))
         of = np.unique(tied_columns(rows, columns, S.dim), return_inverse=True)[1]
         self.groups = int(of.max()) + 1
-        own = [np.flatnonzero(of[ties.argmax(1)] == g) for g in range(self.groups)]
-        padded = np.full((self.groups, max(map(len, own))), count)
-        for row, numbers in zip(padded, own, strict=True):
-            row[: len(numbers)] = numbers
-        self.index("members", padded)
+        own = of[ties.argmax(1)]  # the group of each rule
+        members = np.where(own == np.arange(self.groups)[:, None], np.arange(count), count)
+        self.index("members", np.sort(members, 1)[:, : np.bincount(own).max()])
         self.index("group_of", of)
 
     def _take_rows(self, P: Any, frame: Frame, stretch: float, band: Array | None) -> None:
@@ -127,8 +116,7 @@ class ConicSteps(Steps):
         return torch.cat([rows, head - s[..., :C], v[..., C:] * self.cones.spread(share) - s[..., C:]], -1)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
-        heads = right_hand_sides(self.S, sides, self.heads)
-        seen = self.cones.at(base, heads, sides.centre) * self.weight
+        seen = self._at_base(self.cones, sides) * self.weight
         low, high = (joined([limit, seen]) for limit in super()._limits(base, sides))
         return low, high
 
@@ -137,14 +125,15 @@ class ConicSteps(Steps):
         largest = (u - base).abs().amax(-1, keepdim=True).clamp_min(1e-30)
         return super().forward(base + (u - base) * (REACH * self.units.amax(0) / largest).clamp_max(1.0), sides)
 
-    def _at_base(self, sides: Sides) -> Tensor:
+    def _at_base(self, rules: Rules, sides: Sides) -> Any:
         base = self.base if sides.base is None else sides.base
-        return self.rules.at(base, right_hand_sides(self.S, sides, self.heads), sides.centre)
+        return rules.at(base, right_hand_sides(self.S, sides, self.heads), sides.centre)
 
     def _share(self, y: Tensor, sides: Sides) -> Tensor:
         """1 / max(1, gauge) of each coordinate's group."""
-        seen = self.view.lifted(y) if sides is NONE else self.rules.boosted(self._at_base(sides), self.rules.lifted(y))
-        every = self.rules.excess(seen) * (1 + 8 * torch.finfo(y.dtype).eps)  # what rounding may add afterwards
+        rules = self.rules
+        seen = self.view.lifted(y) if sides is NONE else rules.boosted(self._at_base(rules, sides), rules.lifted(y))
+        every = rules.excess(seen) * (1 + 8 * torch.finfo(y.dtype).eps)  # what rounding may add afterwards
         if self.groups == 1:
             worst = every.amax(-1, keepdim=True)
         else:
@@ -154,7 +143,8 @@ class ConicSteps(Steps):
 
     def slack(self, sides: Sides) -> Slack | None:
         low, high = self._bounds(self.base if sides.base is None else sides.base, sides)
-        return Slack(-self.rules.excess(self._at_base(sides)), *((high, -low) if self.bounded else (None, None)))
+        slack = -self.rules.excess(self._at_base(self.rules, sides))
+        return Slack(slack, *((high, -low) if self.bounded else (None, None)))
 
 
 def round_centre(S: ConvexSet) -> Array | None:
@@ -186,19 +176,17 @@ class ConicPull(Finish):
 
     def __init__(self, S: ConvexSet, factory: Factory) -> None:
         super().__init__(S.polyhedron, factory)
-        rules, ray, q = S.rules, interior_direction(S), S.centre.point
-        self.S, self.rules, self.moving = S, RuleProduct(rules, factory, wide=True, sizes=True), ray is not None
+        rules, ray, q = S.rules, S.interior_direction, S.centre.point
+        self.S, self.rules, self.moving = S, RuleProduct(rules, factory, wide=True), ray is not None
         self.terms = max(S.dim, rules.tails.shape[1]) + 8
         r, size = np.zeros(S.dim) if ray is None else ray, rules.sized(abs(q))
-        self.constant("heads", S.heads, wide=True)
-        self.constant("start", q, wide=True)
-        self.constant("along", r, wide=True)
-        least, after = (-rules.excess(rules.at(x)) for x in (q, q + r))
-        self.constant("least", least - gamma(self.terms) * size, wide=True)
-        self.constant("gain", np.maximum((after - least) * (1 - 1e-9), 0.0) * self.moving, wide=True)  # φ is convex
-        taken = size / np.maximum(self.exact["least"], 1e-300)
+        slack, after = (-rules.excess(rules.at(x)) for x in (q, q + r))
+        least, gain = slack - gamma(self.terms) * size, np.maximum((after - slack) * (1 - 1e-9), 0.0)  # φ is convex
+        for name, values in {"heads": S.heads, "start": q, "along": r, "least": least, "gain": gain}.items():
+            self.constant(name, values, wide=True)
+        taken = size / np.maximum(least, 1e-300)
         if self.moving:
-            taken = np.maximum(taken, rules.sized(abs(r), constants=False) / self.exact["gain"])
+            taken = np.maximum(taken, rules.sized(abs(r), constants=False) / gain)
         self.taken = float(taken.max())
         self.keep_numbers()
 
@@ -209,35 +197,27 @@ class ConicPull(Finish):
         """κ for evaluation in float64 and one rounding to the dtype, the smallest normal number, the largest one."""
         return [4 * gamma(self.terms) + 8 * roundoff(dtype), torch.finfo(dtype).tiny, limit_of(dtype)]
 
-    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        away = self.clean(x.double()) - self.start
-        largest = away.abs().amax(-1, keepdim=True).clamp_max(self.read(dtype)[2] / 4)
-        scale = largest if self.moving else 0.0 * largest
-        left, base = self.least + scale * self.gain, self.start + scale * self.along
-        return self._pulled(self.start, away, base, left, dtype, NONE)
-
-    def per_sample(self, x: Tensor, start: Tensor | None, sides: Sides, dtype: torch.dtype) -> Tensor:
-        """The same for the sides of each sample, from its base point; NaN where that has not enough slack."""
-        start = (self.start if start is None else start).double().expand(x.shape)
+    def forward(self, x: Tensor, dtype: torch.dtype, start: Tensor | None = None, sides: Sides | None = None) -> Tensor:
+        """With the sides of each sample from its own base point, and NaN where that has not enough slack."""
+        rules, (share, tiny, limit) = self.rules, self.read(dtype)
+        given = () if sides is None else (right_hand_sides(self.S, sides, self.heads), sides.centre)
+        start = self.start if start is None else start.double()
         away = x.double() - start
         away = without_carefully(away, self.equal) if self.has_equalities else away
-        heads = right_hand_sides(self.S, sides, self.heads)
-        size = self.rules.sized(start.abs(), heads, sides.centre)
-        left = -self.rules.excess(self.rules.at(start, heads, sides.centre)) - gamma(self.terms) * size
-        found = self._pulled(start, away, start, left, dtype, sides)
-        held = (left > 128 * self.read(dtype)[0] * size).all(-1, keepdim=True)
-        return torch.where(held, found, torch.full_like(found, torch.nan))
-
-    def _pulled(
-        self, start: Tensor, away: Tensor, base: Tensor, left: Tensor, dtype: torch.dtype, sides: Sides
-    ) -> Tensor:
-        share, tiny, limit = self.read(dtype)
-        given = right_hand_sides(self.S, sides, self.heads), sides.centre
-        size = away.abs()  # far points are cut, so that rounding takes less than an eighth of every slack
-        room = (left / 8 - 2 * share * self.rules.sized(base.abs() + start.abs(), *given)).clamp_min(0.0)
-        most = (room / (2 * share * self.rules.sized(size, constants=False)).clamp_min(1e-300)).clamp_max(1.0)
-        farthest = limit / 8 / size.amax(-1, keepdim=True).clamp_min(1e-300)
-        x = start + away * torch.minimum(most.amin(-1, keepdim=True), farthest)
-        lost = share * self.rules.sized(x.abs() + base.abs() + tiny, *given)
-        excess = ((self.rules.excess(self.rules.at(x, *given)) + 2 * lost) / (left - lost)).amax(-1) + 8 * EPS
-        return pull(x, base, torch.where(excess > 8 * EPS, excess, 0.0 * excess), limit).to(dtype)
+        size, largest = away.abs(), away.abs().amax(-1, keepdim=True)
+        if sides is None:
+            scale = largest.clamp_max(limit / 4) if self.moving else 0.0 * largest
+            left, base = self.least + scale * self.gain, start + scale * self.along
+        else:
+            own, base = rules.sized(start.abs(), *given), start
+            left = -rules.excess(rules.at(start, *given)) - gamma(self.terms) * own
+        # far points are cut, so that rounding takes less than an eighth of every slack
+        room = (left / 8 - 2 * share * rules.sized(base.abs() + start.abs(), *given)).clamp_min(0.0)
+        most = (room / (2 * share * rules.sized(size, constants=False)).clamp_min(1e-300)).clamp_max(1.0)
+        x = start + away * torch.minimum(most.amin(-1, keepdim=True), limit / 8 / largest.clamp_min(1e-300))
+        lost = share * rules.sized(x.abs() + base.abs() + tiny, *given)
+        excess = ((rules.excess(rules.at(x, *given)) + 2 * lost) / (left - lost)).amax(-1) + 8 * EPS
+        found = pull(x, base, torch.where(excess > 8 * EPS, excess, 0.0 * excess), limit).to(dtype)
+        if sides is None:
+            return found
+        return torch.where((left > 128 * share * own).all(-1, keepdim=True), found, torch.full_like(found, torch.nan))

@@ -219,7 +219,7 @@ class PerSample(Constants):
         flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
         if self.conic is not None:
             start = None if base is None else base.expand(*batch, -1).reshape(flat.shape)
-            out = self.conic.per_sample(flat, start, own, x.dtype)
+            out = self.conic(flat, x.dtype, start, own)
             held = ~out.isnan().any(-1) & self._is_within(out, own, fixed=False)
             return self._refused(out, held, flat, own).reshape(*batch, flat.shape[-1])
         rows = self._stated_rows() if own.A is None else own.A.double()

@@ -89,20 +89,19 @@ def steps(P: Polyhedron, options: Options) -> Choice:
         way = Steps(P, frame, units, count, options.factory)
         return Choice(way, f"{count} steps and a shrink, as asked")
     trial = Trial.of(P, frame, units)
-    left = _warn_of_far(trial, count)
+    left = trial.left(count)
+    _warn_of_far(trial, count, left)
     why = f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to {trial.judge}"
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
-def _warn_of_far(trial: Trial, count: int, far: float | None = None) -> float:
-    """What so many steps leave, with a warning where that is much."""
-    left = trial.left(count)
-    if left > (FAR if far is None else far):
+def _warn_of_far(trial: Trial, count: int, left: float, far: float = FAR) -> None:
+    """A warning where so many steps leave much."""
+    if left > far:
         warn(
             f"{count} steps leave {left:.0%} of the way to {trial.judge}, so that this layer may learn badly: give "
             'more steps=, or method="nearest".'
         )
-    return left
 
 
 def shrink(P: Polyhedron, options: Options, why: str = "bounds clamped, then a shrink, as asked") -> Choice:
@@ -177,16 +176,17 @@ def conic(S: ConvexSet, options: Options) -> Choice:
     units = units_of(S, base, options.scale)
     if options.method == "nearest":
         return Choice(Nearest(S, base, units, options.factory), "the nearest point, as asked")  # type: ignore[arg-type]
-    count, why = (0, "the nearest point in closed form: balls") if base is alone else _tried(S, base, units, options)
-    return Choice(ConicSteps(S, base, units, count, options.factory), why)
+    if alone is not None and base is alone:
+        return Choice(ConicSteps(S, base, units, 0, options.factory), "the nearest point in closed form: balls")
+    return _tried(S, base, units, options)
 
 
-def _tried(S: ConvexSet, base: Array, units: Array, options: Options) -> tuple[int, str]:
-    """How many steps, and why; a warning where they leave much of the way."""
+def _tried(S: ConvexSet, base: Array, units: Array, options: Options) -> Choice:
+    """As many steps as one trial asks for; a warning where they leave much of the way."""
     many, count = len(S.rules.offsets), options.steps
     if options.method == "shrink" or S.dim * many > ENTRIES:
         why = "as asked" if options.method == "shrink" else "too many rules for steps with a factor"
-        return 0, f"bounds clamped, then a shrink: {why}"
+        return Choice(ConicSteps(S, base, units, 0, options.factory), f"bounds clamped, then a shrink: {why}")
     usual = USUAL_STEPS if count is None else count
     drawn = np.random.default_rng(0).standard_normal((int(np.clip(NUMBERS // S.dim, *POINTS)), S.dim)) * units
     free = torch.as_tensor(np.concatenate([base + spread * drawn for spread in SPREADS]))
@@ -195,13 +195,15 @@ def _tried(S: ConvexSet, base: Array, units: Array, options: Options) -> tuple[i
             raise RayhullError("too many rules for a trial")
         near = project(S, free.reshape(-1, *S.shape)).reshape(free.shape)  # type: ignore[arg-type]
     except RayhullError:  # not certified in a set that is thin, or large beside its units: layers need none
-        return usual, f"{usual} steps and a shrink, not tried: nearest points could not be certified, or are too dear"
+        why = f"{usual} steps and a shrink, not tried: nearest points could not be certified, or are too dear"
+        return Choice(ConicSteps(S, base, units, usual, options.factory), why)
     way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
     trial = Trial((way,), free, near, "the nearest point")
     counts = STEPS if count is None and options.method == "auto" else (usual,)
     count, _, left = trial.best(counts)
-    _warn_of_far(trial, count, NEARLY)
-    return count, f"{count} steps and a shrink: {left_of_the_way(left, trial.judge, counts)}"
+    _warn_of_far(trial, count, min(left), NEARLY)
+    why = f"{count} steps and a shrink: {left_of_the_way(left, trial.judge, counts)}"
+    return Choice(trial.taken(count, 0, options.factory), why)
 
 
 # -- auto ------------------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     if left[-1] > near:
         if not is_large(P):
             return nearest(P, options, f"the nearest point: steps are far from it, {why}")
-        _warn_of_far(trial, count)
+        _warn_of_far(trial, count, min(left))
     return Choice(trial.taken(count, way, options.factory), f"{count} steps and a shrink: {why}")
 
 

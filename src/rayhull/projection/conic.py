@@ -21,8 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.sides import Sides, flat_points, flat_sides
-from rayhull.sets.cones import Rules, joined
-from rayhull.sets.conic_interior import Along
+from rayhull.sets.conic_interior import Along, Rules, joined
 
 if TYPE_CHECKING:
     from rayhull.sets.cones import ConvexSet
@@ -32,10 +31,9 @@ CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
-POLISH, TOUCH = 7, (1e-10, 1e-8)  # Newton steps on both equations; what keeps dependent rules apart in them, the last
+POLISH, LAST = 9, 1e-13  # points of Newton steps on both equations, and the residual at which they end
+TOUCH = 1e-10, 1e-8  # what keeps dependent rules apart in them, and in the one that carries the derivative
 TRUSTED = 1e-5  # a residual up to which the next σ starts from the best of these steps, not from its own last point
-
-Pair = tuple[Tensor, Tensor]
 
 
 class Info(NamedTuple):
@@ -50,9 +48,7 @@ class ConicProjector:
     is_dense, solver, label = True, "auto", "augmented Lagrangian"
 
     def __init__(self, S: ConvexSet) -> None:
-        self.polyhedron, self.along = S, Along(S)
-        self.null, self.heads = torch.as_tensor(self.along.null), torch.as_tensor(S.heads)
-        self.start = torch.as_tensor(self.along.start)[None]
+        self.polyhedron, self.along = S, S.along
 
     def direct(self, x: Tensor, leak: Any = None) -> None:
         """No kernel finds these."""
@@ -62,33 +58,25 @@ class ConicProjector:
         return done
 
     def __call__(self, x: Tensor, **given: Any) -> tuple[Tensor, Info]:
-        batch, flat = flat_points(self.polyhedron, x)
-        sides = flat_sides(self.polyhedron, given, batch, flat)
+        S, (batch, flat) = self.polyhedron, flat_points(self.polyhedron, x)
+        sides = flat_sides(S, given, batch, flat)
         if sides.has_rows:
             raise TypeError("rows of the sample (A, A_eq) and cones do not go together: state the rows in the set.")
-        cpu = Sides(*(None if v is None else v.double().cpu() for v in sides))
-        z, residual = self._nearest(flat.double().cpu(), cpu)
-        return z.to(x).reshape(x.shape), Info(residual.reshape(batch))
-
-    def _nearest(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
-        start, heads = self._start(sides), right_hand_sides(self.polyhedron, sides, self.heads)
-        c = self.along.rules.like(x).at(start, heads, sides.centre) * torch.as_tensor(self.along.unit)
-        p, c = (Once.apply(v.expand(len(x), -1)) for v in ((x - start) @ self.null, c))  # type: ignore[no-untyped-call]
-        some = max(1, CHUNK // (self.along.G.size + 1))
+        sides = Sides(*(None if v is None else v.double().cpu() for v in sides))
+        start, null = torch.as_tensor(self.along.start)[None], torch.as_tensor(self.along.null)
+        if sides.b_eq is not None:  # a point that meets the equalities of each sample
+            moved = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, S.layout.equalities]
+            rows = torch.as_tensor(S.equality_rows.matrix.toarray())
+            start = start + moved @ torch.linalg.pinv(rows)[:, : moved.shape[1]].mT
+        heads = right_hand_sides(S, sides, torch.as_tensor(S.heads))
+        c = S.rules.like(start).at(start, heads, sides.centre) * torch.as_tensor(self.along.unit)
+        p = (flat.double().cpu() - start) @ null
+        p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
+        some = max(1, CHUNK // (self.along.matrix.size + 1))
         found = [Problem(self.along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
-        y, residual = (torch.cat(part) for part in zip(*found, strict=True)) if len(x) else (p, p.sum(1))
-        if bool((residual > CERTIFIED).any()):
-            _refuse(residual, stated=not sides.given)
-        return start + y @ self.null.mT, residual
-
-    def _start(self, sides: Sides) -> Tensor:
-        """A point that meets the equalities of each sample (1 or n, d)."""
-        if sides.b_eq is None:
-            return self.start
-        S, stated = self.polyhedron, self.polyhedron.layout.equalities
-        moved = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, stated]
-        rows = torch.as_tensor(S.equality_rows.matrix.toarray())
-        return self.start + moved @ torch.linalg.pinv(rows)[:, : len(stated)].mT
+        y, residual = (torch.cat(part) for part in zip(*found, strict=True)) if len(flat) else (p, p.sum(1))
+        _refuse(residual, stated=not sides.given)
+        return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
 
 
 def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | None:
@@ -103,17 +91,18 @@ def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | Non
 
 
 def _refuse(residual: Tensor, *, stated: bool) -> None:
-    bad = (residual > CERTIFIED).nonzero()[:, 0].tolist()
-    if not stated and bool((residual > LOST).any()):  # the stated set is not empty
-        lost = (residual > LOST).nonzero()[:, 0].tolist()
+    """Raise where a residual is too large; the stated set is not empty."""
+    lost, bad = ((residual > most).nonzero()[:, 0].tolist() for most in (LOST, CERTIFIED))
+    if lost and not stated:
         raise EmptySetError(
             f"the set of sample {lost[0]} is empty: no point keeps its rows and cones ({len(lost)} in all)."
         )
-    raise UnverifiedError(
-        f"the nearest point of sample {bad[0]} could not be certified (residual {float(residual[bad[0]]):.1e}, "
-        f"{len(bad)} in all): its set has next to no interior, or the point is very far from it. Give the set more "
-        "slack, state equalities, or bound the points first."
-    )
+    if bad:
+        raise UnverifiedError(
+            f"the nearest point of sample {bad[0]} could not be certified (residual {float(residual[bad[0]]):.1e}, "
+            f"{len(bad)} in all): its set has next to no interior, or the point is very far from it. Give the set more "
+            "slack, state equalities, or bound the points first."
+        )
 
 
 class Once(torch.autograd.Function):
@@ -130,16 +119,19 @@ class Once(torch.autograd.Function):
 
 
 class Problem:
-    """½ |y - p|² over s = c + G y in K, all numbers of a sample divided by their size: p (n, q), c (n, M)."""
+    """½ |y - p|² over s = c + G y in K, all numbers of a sample divided by their size: p (n, q), c (n, M).
+
+    A pair is y and its multipliers λ, side by side.
+    """
 
     def __init__(self, along: Along, p: Tensor, c: Tensor) -> None:
-        self.along, self.rules, self.G = along, along.rules.like(p), torch.as_tensor(along.G)
+        self.rules, self.G, self.q = along.like(p), torch.as_tensor(along.matrix), p.shape[1]
         self.size = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-300)
         self.p, self.c = p / self.size, c / self.size
 
-    @torch.no_grad()
-    def residual(self, y: Tensor, m: Tensor) -> Tensor:
+    def residual(self, pair: Tensor) -> Tensor:
         """The largest of |y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s, 0 at the minimiser (n,)."""
+        y, m = pair[:, : self.q], pair[:, self.q :]
         s = self.c + y @ self.G.mT
         outside, found = (Onto(self.rules, z).times(z) for z in (-s, m - s))
         size = self.c.norm(dim=1) + s.norm(dim=1) + 1e-6  # all are 0 at an apex
@@ -149,22 +141,28 @@ class Problem:
     def solve(self) -> tuple[Tensor, Tensor]:
         """Nearest points (n, q), and their residuals (n,)."""
         with torch.no_grad():
-            new = y, m = self.p, torch.zeros_like(self.c)
-            best, residual = new, self.residual(*new)
+            best = pair = torch.cat([self.p, 0 * self.c], 1)
+            residual = self.residual(best)
             for penalty in PENALTIES:
                 if bool((residual < NEAR).all()):
                     break
-                new = y, m = self._minimised(y, m, penalty)
-                for _ in range(POLISH):
-                    after = self.residual(*new)
-                    best, residual = _where(after < residual, new, best), torch.minimum(residual, after)
-                    new = self.newton(*new, TOUCH[0])
-                y, m = _where(residual < TRUSTED, best, (y, m))
-        last = self.newton(*best, TOUCH[1])[0]  # for its derivative
-        return (best[0] + last - last.detach()) * self.size, residual
+                new = pair = self._minimised(pair, penalty)
+                for k in range(POLISH):
+                    new = self.newton(new, TOUCH[0]) if k else new
+                    after = self.residual(new)
+                    best = torch.where((after < residual).unsqueeze(1), new, best)
+                    residual = torch.minimum(residual, after)
+                    if bool((residual < LAST).all()):
+                        break
+                pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
+        if self.p.requires_grad or self.c.requires_grad:
+            last = self.newton(best, TOUCH[1])
+            best = best + last - last.detach()
+        return best[:, : self.q] * self.size, residual
 
-    def _minimised(self, y: Tensor, m: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    def _minimised(self, pair: Tensor, penalty: float) -> Tensor:
         """The minimiser of the augmented Lagrangian, and its multipliers."""
+        y, m = pair[:, : self.q], pair[:, self.q :]
 
         def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             z = m - penalty * (self.c + y @ self.G.mT)
@@ -185,10 +183,11 @@ class Problem:
                     break
                 length = torch.where(short.unsqueeze(1), length / 2, length)
             y, value = y + length * step, after
-        return y, found
+        return torch.cat([y, found], 1)
 
-    def newton(self, y: Tensor, m: Tensor, touch: float) -> tuple[Tensor, Tensor]:
+    def newton(self, pair: Tensor, touch: float) -> Tensor:
         """A step on both equations from constants; its derivative in p and c is that of the solution."""
+        y, m = pair[:, : self.q], pair[:, self.q :]
         z = m - self.c.detach() - y @ self.G.mT
         V, wide = Onto(self.rules, z), Onto(self.rules, z.unsqueeze(1))
         inverse = 1 / touch, 1 / (1 + touch), 1 / (1 + touch - V.share)  # of 1 + touch - V, and times V:
@@ -198,12 +197,7 @@ class Problem:
         hessian = wide.times(self.G.mT, *product[:2], product[2].unsqueeze(1)) @ self.G
         right = self.p + m @ self.G - y - moved @ self.G
         step = torch.linalg.solve(hessian + torch.eye(y.shape[1]).to(y), right)
-        return y + step, m - moved - V.times(step @ self.G.mT, *product)
-
-
-def _where(taken: Tensor, first: Pair, second: Pair) -> Pair:
-    """Of each sample the first pair of tensors or the second."""
-    return torch.where(taken.unsqueeze(1), first[0], second[0]), torch.where(taken.unsqueeze(1), first[1], second[1])
+        return torch.cat([y + step, m - moved - V.times(step @ self.G.mT, *product)], 1)
 
 
 class Onto:
@@ -225,7 +219,7 @@ class Onto:
         b = torch.where(self.inside, along, opposite)
         x = torch.where(self.inside | self.polar, a, across)
         head, tail = v[..., : self.heads], v[..., self.heads :]
-        length = self.rules._with_rows(self.rules.tail(joined([0 * head, self.w * tail])).sum(-1))
+        length = self.rules.with_rows(self.rules.tail(joined([0 * head, self.w * tail])).sum(-1))
         first, second = a * (head + length) / 2, b * (head - length) / 2
         return torch.cat(
             [first + second, self.w * self.rules.spread(first - second - x * length) + self.rules.spread(x) * tail], -1

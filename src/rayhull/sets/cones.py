@@ -1,17 +1,7 @@
-r"""Balls, ellipsoids, quadratic rows and second-order cones beside the rows of a polyhedron.
-
-A cone is a row |E x + f| <= g·x + h, and a row is a cone without E. Seen from a point x0 inside it, with
-s = (g·x0 + h, E x0 + f), it is as simple as a linear row: a Lorentz boost B takes s to (√(sᵀJs), 0), and with
-(w, e) = B (g·y, E y) / √(sᵀJs)
-
-.. math:: x_0 + y \text{ inside} \iff |e| - w \le 1
-
-so that |e| - w is the share of the slack that y uses up, the gauge. All of it works on NumPy arrays and on tensors.
-"""
+"""Balls, ellipsoids, quadratic rows and second-order cones |E x + f| <= g·x + h beside the rows of a polyhedron."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
 from collections import Counter
@@ -24,10 +14,11 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, floats_as_integers
 from rayhull.sets import conic_interior, interior, membership, plotting
+from rayhull.sets.conic_interior import Rules
 from rayhull.sets.description import blocks
 from rayhull.sets.expressions import Expression, Rule, broadcast, expression
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.reading import GivenSides, Shape, as_array, as_shape, is_torch, refuse_unless_finite
+from rayhull.sets.reading import GivenSides, Shape, as_array, as_shape, refuse_unless_finite
 from rayhull.sets.rows import count
 from rayhull.sets.statement import Statement
 
@@ -61,18 +52,18 @@ class Cone:
         """Whether its right-hand side is a number."""
         return not self.g.any()
 
-    def holds_exactly(self, x: Array, h: Array | None, centre: Array | None) -> Array:
-        """In integers over one power of two. Shape: x (n, j), h (1 or n,), centre (1 or n, j) → (n,)"""
+    def exact_excess(self, x: Array, h: Array | None, centre: Array | None) -> Array:
+        """Integers, positive outside and nowhere else. Shape: x (n, j), h (1 or n,), centre (1 or n, j) → (n,)"""
         form = self.form if self.centre is not None or h is None else None  # h of a quadratic row is its cone's
         c = self.centre if form is not None and centre is None else centre
         given = x, np.zeros(1) if c is None else c, (self.h if form is None else self.radius) if h is None else h
         if form is not None:
             (X, C, H, Q, q, r), one = _integers(*given, *form)
             Y = X - C
-            return np.asarray((Y.dot(Q) * Y).sum(-1) + 2 * one * (Y.dot(q) + one * r) <= one * H * H, bool)
+            return np.asarray((Y.dot(Q) * Y).sum(-1) + 2 * one * (Y.dot(q) + one * r) - one * H * H)
         (X, C, H, E, F, G), one = _integers(*given, self.E, self.f, self.g)
         U, V = (X - C).dot(E.T) + one * F * (c is None), X.dot(G) + one * H
-        return np.asarray((V >= 0) & ((U * U).sum(-1) <= V * V), bool)
+        return np.asarray((U * U).sum(-1) - V * abs(V))
 
 
 def _integers(*arrays: Any) -> tuple[list[Array], int]:
@@ -81,130 +72,6 @@ def _integers(*arrays: Any) -> tuple[list[Array], int]:
     flat, shift = floats_as_integers(np.concatenate([v.ravel() for v in floats]))
     parts = np.split(flat.astype(object), np.cumsum([v.size for v in floats])[:-1])
     return [part.reshape(v.shape) for part, v in zip(parts, floats, strict=True)], 1 << shift
-
-
-class Rules:
-    """Some cones and rows of a set in one vector s: g·x + h of cones and rows (cones without E), then E x + f of cones.
-
-    Its attributes are arrays, or the tensors of a module.
-
-    Args:
-        rows: numbers of ``S.rows``.
-
-    Examples:
-        >>> import numpy as np, rayhull as rh
-        >>> from rayhull.sets.cones import Rules
-        >>> disk = Rules(rh.ball(2, d=2), np.zeros(0, int))
-        >>> disk.excess(disk.boosted(disk.at(np.zeros(2)), disk.lifted(np.array([1.0, 0]))))
-        array([0.5])
-    """
-
-    offsets: Any  # (M,) h and f
-    numbers: Any  # (R,) which rules of the set: its cones, then ``S.rows``
-    tails: Any  # (cones, k) the places of each cone's E x + f, M where it has fewer
-    rule: Any  # (M,) of each place
-    even: bool  # whether all cones have as many
-    centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
-
-    def __init__(self, S: ConvexSet, rows: Array) -> None:
-        cones, C, R = S.cones, len(S.cones), len(S.cones) + len(rows)
-        sizes = np.array([len(cone.f) for cone in cones], int)
-        self.even = bool((sizes == sizes[0]).all())
-        self.rule = np.concatenate([np.arange(R), np.repeat(np.arange(C), sizes)])
-        self.tails = np.full((C, max(sizes, default=0)), len(self.rule))
-        self.tails[np.arange(self.tails.shape[1]) < sizes[:, None]] = np.arange(R, len(self.rule))
-        self.matrix = np.zeros((len(self.rule), S.dim))
-        self.matrix[C:R] = -S.rows.matrix[rows].toarray()
-        for i, cone in enumerate(cones):
-            self.matrix[i, cone.index] = cone.g
-            self.matrix[np.ix_(self.tails[i, : sizes[i]], cone.index)] = cone.E
-        self.offsets = np.concatenate([[cone.h for cone in cones], S.rows.rhs[rows], *(cone.f for cone in cones)])
-        self.numbers = np.append(np.arange(C), C + rows)
-        self.centred = np.array([cone.centre is not None for cone in cones] + [False] * len(rows))[self.rule]
-        self.centred[:R] = False
-
-    def seen_from(self, base: Array) -> Array:
-        """The matrix that gives (w, e) of directions from a point inside."""
-        return np.asarray(self.boosted(self.at(base), self.matrix.T).T)
-
-    def lifted(self, x: Any, *, size: bool = False) -> Any:
-        """(g·x, E x), or of the sizes of all numbers. Shape: (\\*, d) → (\\*, M)"""
-        matrix = abs(self.matrix) if size else self.matrix
-        return x @ (x.new_tensor(matrix) if is_torch(x) else matrix).T
-
-    def like(self, x: Any) -> Rules:
-        """The same for points that are tensors."""
-        if is_torch(x):
-            found = copy.copy(self)
-            found.offsets, found.centred = x.new_tensor(self.offsets), x.new_tensor(self.centred, dtype=bool)
-            return found
-        return self
-
-    def at(self, x: Any, h: Any = None, centre: Any = None) -> Any:
-        """s at x; h (\\*, rules of the set), centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
-        offsets = self.offsets
-        if centre is not None:
-            offsets = membership._namespace(x).where(self.centred, -self.lifted(centre), offsets)
-        if h is not None:
-            offsets = joined([h[..., self.numbers], offsets[..., len(self.numbers) :]])
-        return self.lifted(x) + offsets
-
-    def sized(self, X: Any, h: Any = None, centre: Any = None, *, constants: bool = True) -> Any:
-        """T(X) = ‖|E| X + |f|‖ + |g|·X + |h|, what rounding errors at |x| <= X are a share of. Shape: → (\\*, R)"""
-        s = self.lifted(X, size=True)
-        if constants:
-            head = abs(self.offsets[: len(self.numbers)] if h is None else h[..., self.numbers])
-            s = s + joined([head, abs(self.offsets[len(self.numbers) :])])
-            s = s if centre is None else s + self.lifted(abs(centre), size=True)
-        return self.lengths(s) + s[..., : len(self.numbers)]
-
-    def tail(self, v: Any) -> Any:
-        """E x + f of each cone. Shape: (\\*, M) → (\\*, cones, k)"""
-        if self.even:
-            return v[..., len(self.numbers) :].reshape(*v.shape[:-1], *self.tails.shape)
-        return joined([v, 0 * v[..., :1]])[..., self.tails]
-
-    def spread(self, values: Any) -> Any:
-        """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
-        if not self.even:
-            return values[..., self.rule[len(self.numbers) :]]
-        shape = (*values.shape[:-1], *self.tails.shape)
-        every = membership._namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
-        return every.reshape(*shape[:-2], -1)
-
-    def _with_rows(self, v: Any) -> Any:
-        """Numbers of the cones, and 0 for the rows."""
-        rows = self.offsets[len(self.tails) : len(self.numbers)]
-        return joined([v, 0 * rows]) if len(rows) else v
-
-    def lengths(self, s: Any) -> Any:
-        """|E x + f| of every rule; its derivative at 0 is 0. Shape: (\\*, M) → (\\*, R)"""
-        tail = self.tail(s)
-        return self._with_rows(tail.norm(dim=-1) if is_torch(s) else np.linalg.norm(tail, axis=-1))
-
-    def excess(self, s: Any) -> Any:
-        """|E x + f| - g·x - h. Shape: (\\*, M) → (\\*, R)"""
-        return self.lengths(s) - s[..., : len(self.numbers)]
-
-    def boosted(self, s: Any, v: Any) -> Any:
-        """(w, e) of directions v = (g·y, E y) seen from s inside; their :meth:`excess` |e| - w is the gauge.
-
-        1 / gauge is how far v may be followed from s. Shape: (\\*, M)
-        """
-        R, length = len(self.numbers), self.lengths(s)
-        size = ((s[..., :R] - length) * (s[..., :R] + length)) ** 0.5
-        size = joined([size, self.spread(size)])
-        s, v = s / size, v / size
-        head, along = s[..., :R], self._with_rows((self.tail(s) * self.tail(v)).sum(-1))
-        turn = along / (1 + head) - v[..., :R]
-        return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Along the last axis, whatever batch dimensions each has."""
-    xp = membership._namespace(parts[0])
-    lead = xp.broadcast_shapes(*(v.shape[:-1] for v in parts))
-    return xp.concatenate([xp.broadcast_to(v, (*lead, v.shape[-1])) for v in parts], -1)
 
 
 class ConvexSet(Statement):
@@ -285,26 +152,30 @@ class ConvexSet(Statement):
 
     def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
         """|E x + f| - g·x - h (n, cones); what max|x| = 1 may change of it, and the size of the constants (cones,)."""
-        own = self.alone.like(x)
-        sizes = own.sized(0 * x[:1] + 1, constants=False)[0], own.sized(0 * x[:1])[0]
-        return own.excess(own.at(x, given.get("h"), given.get("centre"))), sizes
+        own, one = self.alone.like(x), np.ones(self.dim)
+        slope, constant = (membership._like(x, self.alone.sized(v, constants=not v[0])) for v in (one, 0 * one))
+        return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
 
     def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
         """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)"""
-        inside, cones, terms = np.asarray(np.isfinite(x).all(1)), self.alone, self.dim + self.alone.tails.shape[1] + 24
-        x, sides = np.where(inside[:, None], x, 0.0), (given.get("h"), given.get("centre"))
-        unsure = ~(cones.excess(cones.at(x, *sides)) < -4 * terms * EPS * cones.sized(abs(x), *sides))
-        for i, cone in enumerate(self.cones):
-            at = np.flatnonzero(unsure[:, i] & inside)
+        cones, sides = self.alone, (given.get("h"), given.get("centre"))
+
+        def exact(i: int, at: Array) -> Array:
             h, centre = (None if v is None else v[at if len(v) > 1 else [0]] for v in sides)
+            cone = self.cones[i]
             centre = None if centre is None or cone.centre is None else centre[:, cone.index]
-            inside[at] = cone.holds_exactly(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
-        return inside
+            return cone.exact_excess(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
+
+        over = np.minimum(cones.excess(cones.at(x, *sides)), 0.0)  # a quadratic form reaches beyond its cone
+        terms = 2 * (self.dim + cones.tails.shape[1] + 24)
+        return membership._decided(over, cones.sized(abs(x), *sides), terms, False, exact)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
+    along = cached_property(conic_interior.Along)
     centre = cached_property(conic_interior.centre)
     is_bounded = cached_property(conic_interior.is_bounded)
+    interior_direction = cached_property(conic_interior.interior_direction)
     plot = plotting.plot_section
 
     def reach(self, x: Array, step: Array) -> tuple[Array, Array]:
@@ -364,9 +235,9 @@ def with_cones(P: object) -> ConvexSet | None:
 
 def _numbered(cones: list[Cone]) -> list[Cone]:
     """The same with names that tell them apart."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for i, cone in enumerate(cones):
-        seen[cone.name] = seen.get(cone.name, 0) + 1
+        seen[cone.name] += 1
         if seen[cone.name] > 1:
             cones[i] = replace(cone, name=f"{cone.name} {seen[cone.name]}")
     return cones
@@ -473,14 +344,13 @@ def _refuse_point(radius: Any, name: str) -> None:
 # -- rules in words ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
 class Norm:
-    """|e| of a vector of expressions; ``norm(e) <= c`` makes a rule."""
+    """|e| of a vector of expressions (\\*, k); ``norm(e) <= c`` makes a rule."""
 
+    inner: Expression
     __array_ufunc__ = None
     is_norm = True
-
-    def __init__(self, inner: Expression) -> None:
-        self.inner = inner  # (*, k)
 
     def __le__(self, other: Any) -> ConeRule:
         lead = self.inner.shape[:-1]

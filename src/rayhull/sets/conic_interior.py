@@ -1,17 +1,21 @@
-r"""Points strictly inside rows and cones, and what follows from one: directions, whether the set is bounded.
+r"""Rows and cones seen from a point inside, points strictly inside, and what follows from one.
 
-Newton steps, of many samples at once, on the barrier
+A cone |E x + f| <= g·x + h is as simple as a linear row, which is a cone without E. With s = (g·x0 + h, E x0 + f) at a
+point x0 inside, a Lorentz boost B takes s to (√(sᵀJs), 0), and with (w, e) = B (g·y, E y) / √(sᵀJs)
 
-.. math:: -\tfrac12 \sum \log(s_0^2 - |s_1|^2) + \tfrac12 y^T D y - r \cdot y, \qquad s = c + G y
+.. math:: x_0 + y \text{ inside} \iff |e| - w \le 1
 
-of all rules. Seen from y by the boost, a rule adds the rows (w, e) to W, and the Hessian is WᵀW + D. The deepest point
-has one more coordinate, the slack that every rule has at least.
+so that |e| - w is the share of the slack that y uses up, the gauge. The barrier -½ Σ log(s_0² - |s_1|²) of all rules
+has the Hessian WᵀW, W the rows (w, e) seen from a point; Newton steps on it, with a ridge, find points inside.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +24,9 @@ from rayhull.exact.numbers import Array
 from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.frame import homogeneous
 from rayhull.sets.interior import Centre, affine_hull, hull_basis, onto_equalities
+from rayhull.sets.membership import _namespace
 from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.reading import is_torch
 
 if TYPE_CHECKING:
     from rayhull.sets.cones import ConvexSet
@@ -31,74 +37,177 @@ WEIGHTS = 10.0 ** np.arange(10)  # of the missing depth beside the barrier
 NEWTON, CLOSE = 60, 1e-10  # at most so many steps, and the decrement at which they end
 
 
-class Along:
-    """The rules of a set along its equalities, x = start + N y, of unit size: s = c + G y."""
+class Rules:
+    """Some cones and rows of a set in one vector s: g·x + h of cones and rows (cones without E), then E x + f of cones.
 
-    def __init__(self, S: ConvexSet) -> None:
-        self.S, self.rules, self.null = S, S.rules, hull_basis(S, S.implicit)
-        self.start = onto_equalities(*affine_hull(S, S.implicit), S.stated_centre[None])[0]
-        G = self.rules.matrix @ self.null
-        squares = np.bincount(self.rules.rule, (G**2).sum(1))
-        self.unit = 1 / np.sqrt(np.maximum(squares, 1e-300))[self.rules.rule]
-        self.G, self.c = G * self.unit[:, None], self.rules.at(self.start) * self.unit
+    Its attributes are arrays, or the tensors of a module.
 
-    def depth(self, y: Array, c: Array | None = None) -> Array:
-        """The slack of every rule, in its unit. Shape: (n, q) → (n, R)"""
-        return -self.rules.excess((self.c if c is None else c) + y @ self.G.T)
+    Args:
+        rows: numbers of ``S.rows``.
+    """
 
-    @one_blas_thread()
-    def deepest(self, c: Array | None = None) -> tuple[Array, Array]:
-        """Points (n, q) with slack, in units of the rules, and that slack (n,): the start, else where it is largest."""
-        c, q, heads = self.c[None] if c is None else c, self.null.shape[1], len(self.rules.numbers)
-        y = np.zeros((len(c), q + 1))
-        slack = self.depth(y[:, :q], c).min(1)
-        if (slack > DEEP).all():
-            return y[:, :q], slack
-        y[:, q] = slack - 1
-        lift = np.append(self.G, -1.0 * (np.arange(len(self.G)) < heads)[:, None], 1)  # s less t of each head
-        for weight in WEIGHTS:  # of (1 - t)²
-            ridge = np.append(np.full(q, 0.01 / (1 + np.abs(c).max()) ** 2), weight)
-            y = self.newton(y, ridge, np.append(np.zeros(q), weight), lift, c)
-            slack = self.depth(y[:, :q], c).min(1)
-            if (slack > DEEP).all():
-                break
-        return y[:, :q], slack
+    matrix: Any  # (M, d) g and E
+    offsets: Any  # (M,) h and f
+    numbers: Any  # (R,) which rules of the set: its cones, then ``S.rows``
+    tails: Any  # (cones, k) the places of each cone's E x + f, M where it has fewer
+    rule: Any  # (M,) of each place
+    even: bool  # whether all cones have as many
+    centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
 
-    def newton(self, y: Array, ridge: Array, pull: Array, G: Array, c: Array) -> Array:
-        """The minimisers of the barrier with a ridge (q,) and a pull, from points inside (n, q)."""
-        rules, heads = self.rules, len(self.rules.numbers)
+    def __init__(self, S: ConvexSet, rows: Array) -> None:
+        C, R, sizes = len(S.cones), len(S.cones) + len(rows), [len(cone.f) for cone in S.cones]
+        self.even, self.numbers = len(set(sizes)) == 1, np.append(np.arange(C), C + rows)
+        self.rule = np.append(np.arange(R), np.repeat(np.arange(C), sizes))
+        self.tails = np.full((C, max(sizes)), len(self.rule))
+        self.tails[np.arange(max(sizes)) < np.array(sizes)[:, None]] = np.arange(R, len(self.rule))
+        self.matrix = np.zeros((len(self.rule), S.dim))
+        self.matrix[C:R] = -S.rows.matrix[rows].toarray()
+        for i, cone in enumerate(S.cones):
+            self.matrix[np.ix_(self.rule == i, cone.index)] = np.vstack([cone.g, cone.E])
+        self.offsets = np.concatenate([[cone.h for cone in S.cones], S.rows.rhs[rows], *(cone.f for cone in S.cones)])
+        self.centred = np.repeat([False, *(cone.centre is not None for cone in S.cones)], [R, *sizes])
+
+    def like(self, x: Any) -> Rules:
+        """The same for points that are tensors."""
+        found = copy.copy(self)
+        if is_torch(x):
+            found.matrix, found.offsets = x.new_tensor(self.matrix), x.new_tensor(self.offsets)
+            found.centred = x.new_tensor(self.centred, dtype=bool)
+        return found
+
+    def lifted(self, x: Any, *, size: bool = False) -> Any:
+        """(g·x, E x), or of the sizes of all numbers. Shape: (\\*, d) → (\\*, M)"""
+        return x @ (abs(self.matrix) if size else self.matrix).T
+
+    def at(self, x: Any, h: Any = None, centre: Any = None) -> Any:
+        """s at x; h (\\*, rules of the set), centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
+        offsets = self.offsets
+        if centre is not None:
+            offsets = _namespace(x).where(self.centred, -self.lifted(centre), offsets)
+        if h is not None:
+            offsets = joined([h[..., self.numbers], offsets[..., len(self.numbers) :]])
+        return self.lifted(x) + offsets
+
+    def sized(self, X: Any, h: Any = None, centre: Any = None, *, constants: bool = True) -> Any:
+        """T(X) = ‖|E| X + |f|‖ + |g|·X + |h|, what rounding errors at |x| <= X are a share of. Shape: → (\\*, R)"""
+        s = self.lifted(X, size=True)
+        if constants:
+            head = abs(self.offsets[: len(self.numbers)] if h is None else h[..., self.numbers])
+            s = s + joined([head, abs(self.offsets[len(self.numbers) :])])
+            s = s if centre is None else s + self.lifted(abs(centre), size=True)
+        return self.lengths(s) + s[..., : len(self.numbers)]
+
+    def tail(self, v: Any) -> Any:
+        """E x + f of each cone. Shape: (\\*, M) → (\\*, cones, k)"""
+        if self.even:
+            return v[..., len(self.numbers) :].reshape(*v.shape[:-1], *self.tails.shape)
+        return joined([v, 0 * v[..., :1]])[..., self.tails]
+
+    def spread(self, values: Any) -> Any:
+        """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
+        if not self.even:
+            return values[..., self.rule[len(self.numbers) :]]
+        shape = (*values.shape[:-1], *self.tails.shape)
+        every = _namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
+        return every.reshape(*shape[:-2], -1)
+
+    def with_rows(self, v: Any) -> Any:
+        """Numbers of the cones, and 0 for the rows."""
+        rows = self.offsets[len(self.tails) : len(self.numbers)]
+        return joined([v, 0 * rows]) if len(rows) else v
+
+    def lengths(self, s: Any) -> Any:
+        """|E x + f| of every rule; its derivative at 0 is 0. Shape: (\\*, M) → (\\*, R)"""
+        tail = self.tail(s)
+        return self.with_rows(tail.norm(dim=-1) if is_torch(s) else np.linalg.norm(tail, axis=-1))
+
+    def excess(self, s: Any) -> Any:
+        """|E x + f| - g·x - h. Shape: (\\*, M) → (\\*, R)"""
+        return self.lengths(s) - s[..., : len(self.numbers)]
+
+    def boosted(self, s: Any, v: Any) -> Any:
+        """(w, e) of directions v = (g·y, E y) seen from s inside; their :meth:`excess` |e| - w is the gauge.
+
+        1 / gauge is how far v may be followed from s. Shape: (\\*, M)
+        """
+        R, length = len(self.numbers), self.lengths(s)
+        size = ((s[..., :R] - length) * (s[..., :R] + length)) ** 0.5
+        size = joined([size, self.spread(size)])
+        s, v = s / size, v / size
+        head, along = s[..., :R], self.with_rows((self.tail(s) * self.tail(v)).sum(-1))
+        turn = along / (1 + head) - v[..., :R]
+        return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
+
+    def seen_from(self, base: Array) -> Array:
+        """The matrix that gives (w, e) of directions from a point inside."""
+        return np.asarray(self.boosted(self.at(base), self.matrix.T).T)
+
+    def newton(self, y: Array, ridge: Array, pull: Array) -> Array:
+        """The minimiser of the barrier + ½ Σ ridge y² - pull·y, from a point inside (q,)."""
         for _ in range(NEWTON):
-            s = c + y @ G.T
-            W = rules.boosted(s[:, None], G.T)  # (n, q, M)
-            slope = W[..., :heads].sum(-1) - ridge * y + pull
-            hessian = W @ W.swapaxes(1, 2) + np.diag(ridge)
-            size = 1 / np.sqrt(np.einsum("nii->ni", hessian))  # a thin set's own units
-            hessian = hessian * size[:, None] * size[:, :, None] + 1e-15 * np.eye(len(ridge))
-            step = size * np.linalg.solve(hessian, (size * slope)[..., None])[..., 0]
-            used = rules.excess(rules.boosted(s, step @ G.T)).max(1)
-            after = y + step / np.maximum(2 * used, 1.0)[:, None]
-            inside = (rules.excess(c + after @ G.T) < 0).all(1)  # else it is as deep as floats resolve
-            y = np.where(inside[:, None], after, y)
-            if (((slope * step).sum(1) < CLOSE) | ~inside).all():
+            W = self.seen_from(y)
+            slope = W[: len(self.numbers)].sum(0) - ridge * y + pull
+            hessian = W.T @ W + np.diag(ridge)
+            size = 1 / np.sqrt(np.diag(hessian))  # a thin set's own units
+            hessian = hessian * size * size[:, None] + 1e-15 * np.eye(len(ridge))
+            step = size * np.linalg.solve(hessian, size * slope)
+            after = y + step / max(2 * self.excess(W @ step).max(), 1.0)
+            if not (self.excess(self.at(after)) < 0).all():  # as deep as floats resolve
+                break
+            y = after
+            if slope @ step < CLOSE:
                 break
         return y
 
-    @one_blas_thread()
-    def centred(self, y: Array, ridge: float, towards: Array) -> Array:
-        """The minimiser of the barrier with a ridge, as a point."""
-        found = self.newton(y[None], np.full(len(y), ridge), ridge * towards, self.G, self.c[None])
-        return np.asarray(self.start + self.null @ found[0])
 
-    def inside(self) -> tuple[Array, float, str]:
-        """The deepest point (q,), its slack, and the cone with the least there."""
-        y, slack = self.deepest()
-        worst = self.depth(y)[0, : len(self.S.cones)].argmin()
-        return y[0], float(slack[0]), self.S.cones[worst].name
+def joined(parts: Sequence[Any]) -> Any:
+    """Along the last axis, whatever batch dimensions each has."""
+    xp = _namespace(parts[0])
+    lead = xp.broadcast_shapes(*(v.shape[:-1] for v in parts))
+    return xp.concatenate([xp.broadcast_to(v, (*lead, v.shape[-1])) for v in parts], -1)
+
+
+class Along(Rules):
+    """The rules of a set along its equalities, x = start + N y, of unit size."""
+
+    def __init__(self, S: ConvexSet) -> None:
+        super().__init__(S, np.flatnonzero(~S.implicit))
+        self.names, self.null = [cone.name for cone in S.cones], hull_basis(S, S.implicit)
+        self.start = onto_equalities(*affine_hull(S, S.implicit), S.stated_centre[None])[0]
+        s, G = self.at(self.start), self.matrix @ self.null
+        squares = np.bincount(self.rule, (G**2).sum(1))
+        self.unit = 1 / np.sqrt(np.maximum(squares, 1e-300))[self.rule]
+        self.matrix, self.offsets = G * self.unit[:, None], s * self.unit
+
+    @cached_property
+    @one_blas_thread()
+    def deepest(self) -> tuple[Array, float, str]:
+        """A point (q,), its slack and the cone with the least: the start, else where the slack is largest.
+
+        One more coordinate is the slack that every rule has at least.
+        """
+        q, deeper = self.null.shape[1], copy.copy(self)
+        deeper.matrix = np.append(self.matrix, -1.0 * (np.arange(len(self.rule)) < len(self.numbers))[:, None], 1)
+        y, slack = np.zeros(q), -self.excess(self.offsets)
+        y = np.append(y, slack.min() - 1)
+        ridge = np.full(q + 1, 0.01 / (1 + np.abs(self.offsets).max()) ** 2)
+        for weight in WEIGHTS:  # of (1 - t)²
+            if slack.min() > DEEP:
+                break
+            ridge[q] = weight
+            y = deeper.newton(y, ridge, np.append(np.zeros(q), weight))
+            slack = -self.excess(self.at(y[:q]))
+        return y[:q], float(slack.min()), self.names[slack[: len(self.names)].argmin()]
+
+    @one_blas_thread()
+    def minimiser(self, y: Array, ridge: float, towards: Array) -> Array:
+        """The minimiser of the barrier with a ridge, as a point."""
+        return np.asarray(self.start + self.null @ self.newton(y, np.full(len(y), ridge), ridge * towards))
 
 
 def refuse_if_empty(S: ConvexSet) -> None:
     """Raise where no point of the rows is in all cones."""
-    _, depth, worst = Along(S).inside()
+    _, depth, worst = S.along.deepest
     if depth < -TOUCHES:
         raise EmptySetError(
             f"These rows and cones have no common point: at best {worst} is exceeded by {-depth:.2g} of its scale. Is "
@@ -109,8 +218,7 @@ def refuse_if_empty(S: ConvexSet) -> None:
 
 def centre(S: ConvexSet) -> Centre:
     """The analytic centre, of unit scale where the set is unbounded; a set without interior is refused."""
-    along = Along(S)
-    y, depth, worst = along.inside()
+    y, depth, worst = S.along.deepest
     if depth <= TOUCHES:
         raise RayhullError(
             f"the set has no interior that floats could use: {worst} touches the other rules in a point or a "
@@ -118,16 +226,15 @@ def centre(S: ConvexSet) -> Centre:
             "equalities."
         )
     size = 1.0 + float(np.abs(y).max(initial=0.0))
-    return Centre(along.centred(y, 1e-3 / size**2 if S.is_bounded else 1 / size**2, y), S.implicit)
+    return Centre(S.along.minimiser(y, (1e-3 if S.is_bounded else 1) / size**2, y), S.implicit)
 
 
 def conic_base_point(S: ConvexSet, scale: float = 1.0) -> Array:
     """A point well inside (d,), of the given scale where the set is unbounded."""
     if S.is_bounded:
         return S.centre.point
-    along = Along(S)
-    ridge = len(along.rules.numbers) / S.dim / scale**2
-    return along.centred(along.null.T @ (S.centre.point - along.start), ridge, -along.null.T @ along.start)
+    along, ridge = S.along, len(S.along.numbers) / S.dim / scale**2
+    return along.minimiser(along.null.T @ (S.centre.point - along.start), ridge, -along.null.T @ along.start)
 
 
 def is_bounded(S: ConvexSet) -> bool:
@@ -137,7 +244,7 @@ def is_bounded(S: ConvexSet) -> bool:
     """
     rows, equal = [S.rows.matrix.toarray()], [S.equality_rows.matrix.toarray()]
     for i, cone in enumerate(S.cones):
-        E, g = S.alone.matrix[S.alone.tails[i, : len(cone.f)]], S.alone.matrix[i]
+        g, E = np.split(S.alone.matrix[S.alone.rule == i], [1])
         if cone.is_ball:
             equal.append(E)
         else:
@@ -151,9 +258,7 @@ def interior_direction(S: ConvexSet) -> Array | None:
         return None
     rays = homogeneous(S.polyhedron, np.arange(len(S.rows)), np.zeros(0, np.int64))
     cones = [replace(cone, f=0 * cone.f, h=0.0, form=None, centre=None) for cone in S.cones]
-    along = Along(type(S)(rays & Polyhedron(lower=-1, upper=1, shape=S.dim), cones, check=False))
-    y, depth, _ = along.inside()
-    if depth <= TOUCHES:
-        return None
+    along = type(S)(rays & Polyhedron(lower=-1, upper=1, shape=S.dim), cones, check=False).along
+    y, depth, _ = along.deepest
     point = along.start + along.null @ y
-    return np.asarray(point / np.abs(point).max())
+    return None if depth <= TOUCHES else np.asarray(point / np.abs(point).max())
