@@ -17,7 +17,7 @@ from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.shrink import EPS, factor, gamma, pull, roundoff, smooth_factor
 from rayhull.maps.steps import ROOT, clamped
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Product, Slack
+from rayhull.nn.scaling import Product
 from rayhull.nn.strict import Finish, limit_of
 from rayhull.nn.ways import Steps
 from rayhull.projection.conic import right_hand_sides
@@ -152,9 +152,9 @@ class ConicSteps(Steps):
         share = smooth_factor(worst) if self.smooth else factor(worst)
         return share if self.groups == 1 else share.index_select(-1, self.group_of)
 
-    def slack(self, sides: Sides) -> Slack | None:
+    def slack(self, sides: Sides) -> Tensor:
         low, high = self._bounds(self.base if sides.base is None else sides.base, sides)
-        return Slack(-self.rules.excess(self._at_base(sides)), *((high, -low) if self.bounded else (None, None)))
+        return joined([high, -low, -self.rules.excess(self._at_base(sides))])
 
 
 def round_centre(S: ConvexSet) -> Array | None:

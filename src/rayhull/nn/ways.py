@@ -24,10 +24,11 @@ from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import ROOT, SWEEP, Factor, Plane, SparseFactor, clamped, splitting, sums_of_neighbours
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge, Product, Slack
+from rayhull.nn.scaling import Gauge, Product
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
+from rayhull.sets.cones import joined
 from rayhull.sets.frame import DEPENDENT, Frame
 from rayhull.sets.rows import Array, unit_rows
 
@@ -87,14 +88,13 @@ class Way(Constants):
         """Points of the block; ``sides`` may bring a base point of each sample, too."""
         raise NotImplementedError
 
-    def slack(self, sides: Sides) -> Slack | None:
-        """The slack at the base point for the sides of each sample, where a shrink needs one."""
-        return None
-
     def certified(self, sides: Sides) -> Tensor | None:
         """Which samples (blocks) their base point certifies; None where that is not asked for. Shape: (\\*)"""
-        slack = self.slack(sides)
-        return None if slack is None else slack.is_positive
+        return None
+
+    def shrink(self, gauge: Tensor) -> Tensor:
+        """The factor of the shrink."""
+        return smooth_factor(gauge) if self.smooth else factor(gauge)
 
     def prepare(self) -> None:
         """Make what is to run in graphs and on other devices, where the way takes a solver on the CPU."""
@@ -395,8 +395,10 @@ class Steps(Seen):
 
     def _share(self, y: Tensor, sides: Sides) -> Tensor:
         """The factor of the shrink. Shape: (\\*, n) → (\\*, 1)"""
-        gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
-        return (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
+        if sides is NONE:
+            return self.shrink(self.gauge(y)).unsqueeze(-1)
+        values = [y, -y] if self.gauge.product is None else [y, -y, self.gauge.product(y)]
+        return self.shrink((torch.cat(values, -1) / self.slack(sides)).amax(-1, keepdim=True))
 
     def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
         if self.steps:
@@ -452,23 +454,19 @@ class Steps(Seen):
         if not self.bounded:
             return below, limit
         low, high = (ROOT * bound for bound in self._bounds(base, sides))
-        batch = torch.broadcast_shapes(low.shape[:-1], high.shape[:-1], limit.shape[:-1])  # type: ignore[no-untyped-call]
-        low, high, below, limit = (v.expand(*batch, -1) for v in (low, high, below, limit))
-        return torch.cat([low, below], -1), torch.cat([high, limit], -1)
+        return joined([low, below]), joined([high, limit])
 
-    def slack(self, sides: Sides) -> Slack | None:
+    def slack(self, sides: Sides) -> Tensor:
+        """At the base point of each sample: of bounds, then of stated rows as a share of the constant one."""
         gauge, base = self.gauge, self.base if sides.base is None else sides.base
-        moved = sides.base is not None
-        rows = upper = lower = None
-        if gauge.product is not None and (moved or sides.b is not None):
-            rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
-            rows = rhs - gauge.product(base)
         low, high = self._bounds(base, sides)
-        if sides.upper is not None or (self.bounded and moved):
-            upper = high
-        if sides.lower is not None or (self.bounded and moved):
-            lower = -low
-        return None if rows is upper is lower is None else Slack(rows, upper, lower)
+        if gauge.product is None:
+            return joined([high, -low])
+        rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
+        return joined([high, -low, rhs - gauge.product(base)])
+
+    def certified(self, sides: Sides) -> Tensor:
+        return (self.slack(sides) > 0).all(-1)
 
 
 class Rays(Way):
@@ -523,10 +521,7 @@ class Rays(Way):
 
     def scale(self, y: Tensor) -> Tensor | None:
         """The factor of the shrink, None for 1. Shape: (\\*, n) → (\\*)"""
-        if not (self.shrinks and self.shrinking):
-            return None
-        gauge = self.gauge(y)
-        return smooth_factor(gauge) if self.smooth else factor(gauge)
+        return self.shrink(self.gauge(y)) if self.shrinks and self.shrinking else None
 
 
 class Vertices(Way):
