@@ -205,6 +205,11 @@ class Parts(Constants, nn.ModuleList):
         """Whether tensor operations are all that the ways take, for these sides of the sample."""
         return all(part.way.fits_graphs(sides) for part in self)
 
+    @property
+    def elsewhere(self) -> str:
+        """What runs in graphs and on other devices, in words."""
+        return "; ".join(dict.fromkeys(part.way.elsewhere for part in self if part.way.elsewhere))
+
     def gathered(self, name: str) -> Array:
         """The base point or the units of the ways for each flat coordinate; 0 and 1 where a way has none."""
         values = np.full(len(self._index["order"]), 0.0 if name == "base" else 1.0)

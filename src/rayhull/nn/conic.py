@@ -18,8 +18,8 @@ from rayhull.maps.shrink import EPS, factor, gamma, pull, roundoff, smooth_facto
 from rayhull.maps.steps import ROOT, clamped
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.scaling import Product
+from rayhull.nn.steps import Steps
 from rayhull.nn.strict import Finish, limit_of
-from rayhull.nn.ways import Steps
 from rayhull.projection.conic import right_hand_sides
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.cones import Rules, joined

@@ -304,8 +304,7 @@ class MapInto(Constants, TakesSides, OfSet):
         """Which way each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.parts]
-        away = dict.fromkeys(part.way.elsewhere for part in self.parts if part.way.elsewhere and part.way.is_nearest)
-        lines += [f"  off the CPU and in exported graphs: {said}" for said in away]
+        lines += [f"  off the CPU and in exported graphs: {said}" for said in (self.parts.elsewhere,) if said]
         if self.varies is not None:
             rule = self._per_sample.rule
             how = "nearest points of their own sets" if rule is None else "base points by an affine rule"
