@@ -17,11 +17,11 @@ from rayhull.nn.strict import Finish, Intervals, finish_of, refuse_hidden_equali
 from rayhull.nn.ways import Way
 from rayhull.projection.sides import CONIC, NONE, Sides
 from rayhull.sets.cones import with_cones
+from rayhull.sets.products import BlockGroup
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import BlockGroup
 
 
 class Places(Constants):
@@ -61,6 +61,12 @@ class Places(Constants):
 
     def _turned(self, x: Tensor) -> Tensor:
         return x * self.sign if self.mirrored else x
+
+
+def every_coordinate(columns: Array, P: Any = None) -> BlockGroup:
+    """Coordinates as one block, that of the whole set P."""
+    none = np.zeros((1, 0), np.int64)
+    return BlockGroup(P, columns[None], none, none, np.ones(1, np.int64))
 
 
 class Part(Places):
@@ -226,7 +232,10 @@ class Finishes(nn.Module):
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         super().__init__()
         single = [kind for kind in kinds if kind.blocks.shape[1] == 1 and len(kind.polyhedron.rows)]
-        each: list[Finish] = [Intervals(single, factory)] if single else []
+        each: list[Finish] = []
+        if single:
+            each.append(Intervals(single, factory))
+            each[0].places = Places(every_coordinate(np.concatenate([kind.index.ravel() for kind in single])), factory)
         for kind in kinds:
             if not any(kind is one for one in single):
                 each.append(_finish(kind.polyhedron, factory))

@@ -15,7 +15,7 @@ from rayhull.maps.graphs import DTYPES, in_autocast, is_away, is_plain, may_look
 from rayhull.maps.leak import block_of_each
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
-from rayhull.nn.blocks import Finishes, Part, Parts
+from rayhull.nn.blocks import Finishes, Part, Parts, every_coordinate
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.options import LayerOptions, Options
 from rayhull.nn.recognise import choose, nearest_way, warn
@@ -25,7 +25,7 @@ from rayhull.projection.sides import NONE, Sides, TakesSides
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import base_of_each
 from rayhull.sets.polyhedron import need_set
-from rayhull.sets.products import BlockGroup, block_groups
+from rayhull.sets.products import block_groups
 from rayhull.sets.reading import event_last, last
 from rayhull.sets.rows import Array
 
@@ -330,9 +330,8 @@ class MapInto(Constants, TakesSides, OfSet):
 
 def _whole(P: Polyhedron, base: Array, units: Array, why: str, options: Options) -> Parts:
     """The nearest point of the whole set, for all kinds of blocks at once."""
-    way, none = nearest_way(P, base, units, options.factory, options.weights), np.zeros((1, 0), np.int64)
-    every = BlockGroup(P, np.arange(P.dim)[None], none, none, np.ones(1, np.int64))
-    return Parts([Part(P, every, way, why, options.factory)], options.factory)
+    way = nearest_way(P, base, units, options.factory, options.weights)
+    return Parts([Part(P, every_coordinate(np.arange(P.dim), P), way, why, options.factory)], options.factory)
 
 
 def _grid(lines: int = 17, steps: int = 201) -> Tensor:
