@@ -62,9 +62,15 @@ class Choice(NamedTuple):
 # -- ways by name ----------------------------------------------------------------------------------------------------
 
 
-def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
+def seen(P: Polyhedron, options: Options) -> tuple[Frame, Array]:
+    """The block from its base point, and its units there."""
     frame = inside(P, options.base, options.scale)
-    return Choice(nearest_way(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+    return frame, units_at(P, frame, options.scale)
+
+
+def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
+    frame, units = seen(P, options)
+    return Choice(nearest_way(P, frame.base, units, options.factory), why)
 
 
 def nearest_way(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Seen:
@@ -76,15 +82,13 @@ def nearest_way(P: Polyhedron, base: Array, units: Array, factory: Factory, weig
 
 def steps(P: Polyhedron, options: Options) -> Choice:
     """A fixed number of steps towards the nearest point, then the shrink."""
-    count = USUAL_STEPS if options.steps is None else options.steps
-    frame = inside(P, options.base, options.scale)
-    units = units_at(P, frame, options.scale)
+    count, why = USUAL_STEPS if options.steps is None else options.steps, "steps and a shrink, as asked"
+    frame, units = seen(P, options)
     if not count or is_filled(P):
-        way = Steps(P, frame, units, count, options.factory)
-        return Choice(way, f"{count} steps and a shrink, as asked")
+        return Choice(Steps(P, frame, units, count, options.factory), f"{count} {why}")
     trial = Trial.of(P, frame, units)
     left = _warn_of_far(trial, count)
-    why = f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to {trial.judge}"
+    why = f"{count} {why}; they leave {left:.1%} of the way to {trial.judge}"
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
@@ -100,8 +104,7 @@ def _warn_of_far(trial: Trial, count: int, far: float | None = None) -> float:
 
 
 def shrink(P: Polyhedron, options: Options, why: str = "bounds clamped, then a shrink, as asked") -> Choice:
-    frame = inside(P, options.base, options.scale)
-    return Choice(Steps(P, frame, units_at(P, frame, options.scale), 0, options.factory), why)
+    return Choice(Steps(P, *seen(P, options), 0, options.factory), why)
 
 
 def rays(P: Polyhedron, options: Options) -> Choice:
@@ -210,11 +213,9 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return nearest(P, options, "the nearest point, by an exact active set: the block is small")
     if is_short(P):
         return nearest(P, options, "the nearest point, by an interior point: its rows have a short sparse factor")
-    frame = inside(P, options.base, options.scale)
-    units = units_at(P, frame, options.scale)
     if is_filled(P):
         return _untried(P, options)
-    trial, near = Trial.of(P, frame, units), NEARLY if is_large(P) else NEAR
+    trial, near = Trial.of(P, *seen(P, options)), NEARLY if is_large(P) else NEAR
     count, way, left = trial.best(near=near)
     why = left_of_the_way(left, trial.judge)
     if left[-1] > near:
