@@ -1,4 +1,4 @@
-"""The ways into a block, each a small module: the nearest point, steps and a shrink, vertices, rays.
+"""The ways into a block, each a small module: the nearest point, vertices, rays; :mod:`rayhull.nn.steps` has steps.
 
 The nearest point, steps and the shrink keep points of the block where they are: a coefficient is a coordinate, seen
 from the base point in one unit for all of them, and ``start`` gives the unconstrained point x0 + s c. The others have
