@@ -327,6 +327,17 @@ def test_nearest_points_have_the_derivative_of_differences(name):
     assert torch.autograd.gradcheck(lambda x: rh.project(S, x), x, eps=1e-6, atol=1e-4, fast_mode=True)
 
 
+def test_a_layer_of_nearest_points_has_a_form_for_graphs():
+    S = rh.ball(1.0, d=3) & rh.box(-0.9, 0.9, 3)
+    layer, h = rh.Constrained(4, S, method="nearest").eval(), 5 * torch.randn(32, 4)
+    folded = layer.fold()
+    assert "off the CPU and in exported graphs" in folded.rest.describe()
+    torch.testing.assert_close(folded(h), layer(h), rtol=1e-4, atol=1e-5)
+    graph = torch.export.export(folded, (h,)).module()
+    assert bool(S.contains(graph(h)).all())
+    assert bool(((graph(h) - layer(h)).abs() < 0.1).all())
+
+
 def test_nearest_points_follow_the_sides_of_the_sample():
     S = rh.ball(2, d=3) & rh.Polyhedron([[1, 1, 1]], [1])
     x = torch.randn(3, 3, dtype=torch.float64) * 3

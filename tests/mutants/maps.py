@@ -126,14 +126,14 @@ MUTANTS = [
         "sparse steps start from rows across the equalities",
     ),
     Mutant(
-        "nn/ways.py",
+        "nn/steps.py",
         "        limit = rhs if self.seen is None else rhs - self.seen(base)",
         "        limit = rhs if self.seen is None else rhs + self.seen(base)",
         ("test_steps.py::test_a_layer_of_many_steps_ends_at_the_nearest_point_of_each_sample",),
         "limits of the sample are seen from the wrong side of the base point",
     ),
     Mutant(
-        "nn/ways.py",
+        "nn/steps.py",
         "    wide: Factor | None = None\n",
         "    wide: Factor | None = None\n    seen: Product | None = None\n",
         ("test_steps.py::test_a_layer_of_many_steps_ends_at_the_nearest_point_of_each_sample",),

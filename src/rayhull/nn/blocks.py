@@ -17,11 +17,11 @@ from rayhull.nn.strict import Finish, Intervals, finish_of, refuse_hidden_equali
 from rayhull.nn.ways import Way
 from rayhull.projection.sides import CONIC, NONE, Sides
 from rayhull.sets.cones import with_cones
+from rayhull.sets.products import BlockGroup
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import BlockGroup
 
 
 class Places(Constants):
@@ -61,6 +61,12 @@ class Places(Constants):
 
     def _turned(self, x: Tensor) -> Tensor:
         return x * self.sign if self.mirrored else x
+
+
+def every_coordinate(columns: Array, P: Any = None) -> BlockGroup:
+    """Coordinates as one block, that of the whole set P."""
+    none = np.zeros((1, 0), np.int64)
+    return BlockGroup(P, columns[None], none, none, np.ones(1, np.int64))
 
 
 class Part(Places):
@@ -205,6 +211,11 @@ class Parts(Constants, nn.ModuleList):
         """Whether tensor operations are all that the ways take, for these sides of the sample."""
         return all(part.way.fits_graphs(sides) for part in self)
 
+    @property
+    def elsewhere(self) -> str:
+        """What runs in graphs and on other devices, in words."""
+        return "; ".join(dict.fromkeys(part.way.elsewhere for part in self if part.way.elsewhere))
+
     def gathered(self, name: str) -> Array:
         """The base point or the units of the ways for each flat coordinate; 0 and 1 where a way has none."""
         values = np.full(len(self._index["order"]), 0.0 if name == "base" else 1.0)
@@ -221,7 +232,10 @@ class Finishes(nn.Module):
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         super().__init__()
         single = [kind for kind in kinds if kind.blocks.shape[1] == 1 and len(kind.polyhedron.rows)]
-        each: list[Finish] = [Intervals(single, factory)] if single else []
+        each: list[Finish] = []
+        if single:
+            each.append(Intervals(single, factory))
+            each[0].places = Places(every_coordinate(np.concatenate([kind.index.ravel() for kind in single])), factory)
         for kind in kinds:
             if not any(kind is one for one in single):
                 each.append(_finish(kind.polyhedron, factory))

@@ -17,9 +17,9 @@ from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.shrink import EPS, factor, gamma, pull, roundoff, smooth_factor
 from rayhull.maps.steps import ROOT, clamped
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Product, Slack
+from rayhull.nn.scaling import Product
+from rayhull.nn.steps import Steps
 from rayhull.nn.strict import Finish, limit_of
-from rayhull.nn.ways import Steps
 from rayhull.projection.conic import right_hand_sides
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.conic_interior import Rules, joined
@@ -141,10 +141,9 @@ class ConicSteps(Steps):
         share = smooth_factor(worst) if self.smooth else factor(worst)
         return share if self.groups == 1 else share.index_select(-1, self.group_of)
 
-    def slack(self, sides: Sides) -> Slack | None:
+    def slack(self, sides: Sides) -> Tensor:
         low, high = self._bounds(self.base if sides.base is None else sides.base, sides)
-        slack = -self.rules.excess(self._at_base(self.rules, sides))
-        return Slack(slack, *((high, -low) if self.bounded else (None, None)))
+        return joined([high, -low, -self.rules.excess(self._at_base(self.rules, sides))])
 
 
 def round_centre(S: ConvexSet) -> Array | None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rayhull.errors import MissingExtraError, RayhullError
 from rayhull.nn.map_into import MapInto
+from rayhull.nn.strict import short
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.sides import Sides, TakesSides
 from rayhull.sets.cones import with_cones
@@ -231,24 +232,21 @@ def example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
     for into in (part for part in module.modules() if isinstance(part, MapInto)):
         into.prepare()
-        if not sides and not _holds(into, sides):
-            raise RayhullError(
-                f"the map into {into.polyhedron} has a sparse factor, which no ONNX file holds: export the network up "
-                "to the layer's Linear, and put what comes out of that file through the layer's map (head.map)."
-            )
         if not _holds(into, sides):
             raise RayhullError(
                 f"{', '.join(sides)} of the sample need nearest points that only a solver finds here, which an ONNX "
                 'file does not hold: build the layer with method="steps" and varies=, the ranges of what comes with a '
                 "call, or project what comes out of the file with rayhull.project."
+                if sides
+                else f"the map into {into.polyhedron} has a sparse factor, which no ONNX file holds: export the "
+                "network up to the layer's Linear, and put what comes out through the layer's map (head.map)."
             )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")
     dtype, _ = of_weights(module)
     if dtype not in DTYPES:
-        short = str(dtype).removeprefix("torch.")
         raise RayhullError(
-            f"ONNX Runtime has no {short} kernels for this graph: export the layer in float32 (layer.float())."
+            f"ONNX Runtime has no {short(dtype)} kernels for this graph: export the layer in float32 (layer.float())."
         )
 
 

@@ -15,7 +15,7 @@ from rayhull.maps.graphs import DTYPES, in_autocast, is_away, is_plain, may_look
 from rayhull.maps.leak import block_of_each
 from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
-from rayhull.nn.blocks import Finishes, Part, Parts
+from rayhull.nn.blocks import Finishes, Part, Parts, every_coordinate
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.options import LayerOptions, Options
 from rayhull.nn.recognise import choose, nearest_way, warn
@@ -25,7 +25,7 @@ from rayhull.projection.sides import NONE, Sides, TakesSides
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import base_of_each
 from rayhull.sets.polyhedron import need_set
-from rayhull.sets.products import BlockGroup, block_groups
+from rayhull.sets.products import block_groups
 from rayhull.sets.reading import event_last, last
 from rayhull.sets.rows import Array
 
@@ -304,8 +304,7 @@ class MapInto(Constants, TakesSides, OfSet):
         """Which way each kind of block takes and why, and what holds."""
         lines = [f"{self.polyhedron}: {self.coefficients} coefficients"]
         lines += [f"  {part.describe()}" for part in self.parts]
-        away = dict.fromkeys(part.way.elsewhere for part in self.parts if part.way.elsewhere and part.way.is_nearest)
-        lines += [f"  off the CPU and in exported graphs: {said}" for said in away]
+        lines += [f"  off the CPU and in exported graphs: {said}" for said in (self.parts.elsewhere,) if said]
         if self.varies is not None:
             rule = self._per_sample.rule
             how = "nearest points of their own sets" if rule is None else "base points by an affine rule"
@@ -331,9 +330,8 @@ class MapInto(Constants, TakesSides, OfSet):
 
 def _whole(P: Polyhedron, base: Array, units: Array, why: str, options: Options) -> Parts:
     """The nearest point of the whole set, for all kinds of blocks at once."""
-    way, none = nearest_way(P, base, units, options.factory, options.weights), np.zeros((1, 0), np.int64)
-    every = BlockGroup(P, np.arange(P.dim)[None], none, none, np.ones(1, np.int64))
-    return Parts([Part(P, every, way, why, options.factory)], options.factory)
+    way = nearest_way(P, base, units, options.factory, options.weights)
+    return Parts([Part(P, every_coordinate(np.arange(P.dim), P), way, why, options.factory)], options.factory)
 
 
 def _grid(lines: int = 17, steps: int = 201) -> Tensor:

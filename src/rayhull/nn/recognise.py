@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +26,8 @@ from rayhull.nn.blocks import Part, Parts
 from rayhull.nn.conic import ConicSteps, round_centre, units_of
 from rayhull.nn.constants import Factory
 from rayhull.nn.options import Options
-from rayhull.nn.ways import Bounds, Nearest, Rays, Seen, Steps, Vertices, Way, Whole
-from rayhull.projection import project
+from rayhull.nn.steps import NEAR, STEPS, Steps, Trial
+from rayhull.nn.ways import Bounds, Nearest, Rays, Seen, Vertices, Way, Whole
 from rayhull.projection.plan import band_of, is_short, structure
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.cones import ConvexSet, with_cones
@@ -41,18 +41,12 @@ if TYPE_CHECKING:
 START_MEAN, START_VARIANCE = 0.8, 0.36  # of |β| for a standard normal β; the other functions are near enough
 MANY_VERTICES, SMALL = 16, 64  # vertices for each coordinate, and coordinates, up to which probabilities take softmax
 USUAL_STEPS = 20  # of method="steps", where the user says nothing
-STEPS = (5, 10, 20, 40, 80)  # that are tried
 EXACT = 400  # coordinates up to which an exact active set costs no more than the steps that are near it
-NEAR = 0.005  # what steps may leave of the way to the nearest point, as a share of the block's own size
 NEARLY = 0.1  # what they may leave in a large block, whose nearest point takes long
 FAR = 0.2  # what they may leave without a warning
 INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
-POINTS, NUMBERS = (2, 24), 2400  # of a trial: the fewest and the most points, and how many numbers they hold
-SPREADS = (2.0, 8.0)  # of the points, in units: around the block, and so far out that corners are nearest
-STRETCHES, MANY = (1.0, 2.0), 300  # weights of the rows beside bounds, and coordinates up to which both are tried
 TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
 ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
-MOST = 160  # steps that stand in for the nearest point of a large block
 AWAY = (5, 10, 20, 40, 72)  # steps off the CPU: three or four launches each, and a budget of 400 for all of a layer
 MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
 BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
@@ -68,9 +62,15 @@ class Choice(NamedTuple):
 # -- ways by name ----------------------------------------------------------------------------------------------------
 
 
-def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
+def seen(P: Polyhedron, options: Options) -> tuple[Frame, Array]:
+    """The block from its base point, and its units there."""
     frame = inside(P, options.base, options.scale)
-    return Choice(nearest_way(P, frame.base, units_at(P, frame, options.scale), options.factory), why)
+    return frame, units_at(P, frame, options.scale)
+
+
+def nearest(P: Polyhedron, options: Options, why: str = "the nearest point, as asked") -> Choice:
+    frame, units = seen(P, options)
+    return Choice(nearest_way(P, frame.base, units, options.factory), why)
 
 
 def nearest_way(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Seen:
@@ -82,16 +82,14 @@ def nearest_way(P: Polyhedron, base: Array, units: Array, factory: Factory, weig
 
 def steps(P: Polyhedron, options: Options) -> Choice:
     """A fixed number of steps towards the nearest point, then the shrink."""
-    count = USUAL_STEPS if options.steps is None else options.steps
-    frame = inside(P, options.base, options.scale)
-    units = units_at(P, frame, options.scale)
+    count, why = USUAL_STEPS if options.steps is None else options.steps, "steps and a shrink, as asked"
+    frame, units = seen(P, options)
     if not count or is_filled(P):
-        way = Steps(P, frame, units, count, options.factory)
-        return Choice(way, f"{count} steps and a shrink, as asked")
+        return Choice(Steps(P, frame, units, count, options.factory), f"{count} {why}")
     trial = Trial.of(P, frame, units)
     left = trial.left(count)
     _warn_of_far(trial, count, left)
-    why = f"{count} steps and a shrink, as asked; they leave {left:.1%} of the way to {trial.judge}"
+    why = f"{count} {why}; they leave {left:.1%} of the way to {trial.judge}"
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
@@ -105,8 +103,7 @@ def _warn_of_far(trial: Trial, count: int, left: float, far: float = FAR) -> Non
 
 
 def shrink(P: Polyhedron, options: Options, why: str = "bounds clamped, then a shrink, as asked") -> Choice:
-    frame = inside(P, options.base, options.scale)
-    return Choice(Steps(P, frame, units_at(P, frame, options.scale), 0, options.factory), why)
+    return Choice(Steps(P, *seen(P, options), 0, options.factory), why)
 
 
 def rays(P: Polyhedron, options: Options) -> Choice:
@@ -188,17 +185,14 @@ def _tried(S: ConvexSet, base: Array, units: Array, options: Options) -> Choice:
         why = "as asked" if options.method == "shrink" else "too many rules for steps with a factor"
         return Choice(ConicSteps(S, base, units, 0, options.factory), f"bounds clamped, then a shrink: {why}")
     usual = USUAL_STEPS if count is None else count
-    drawn = np.random.default_rng(0).standard_normal((int(np.clip(NUMBERS // S.dim, *POINTS)), S.dim)) * units
-    free = torch.as_tensor(np.concatenate([base + spread * drawn for spread in SPREADS]))
     try:
         if many > TRIED:
             raise RayhullError("too many rules for a trial")
-        near = project(S, free.reshape(-1, *S.shape)).reshape(free.shape)  # type: ignore[arg-type]
+        way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
+        trial = Trial.among((way,), S, base, units)
     except RayhullError:  # not certified in a set that is thin, or large beside its units: layers need none
         why = f"{usual} steps and a shrink, not tried: nearest points could not be certified, or are too dear"
         return Choice(ConicSteps(S, base, units, usual, options.factory), why)
-    way = ConicSteps(S, base, units, max(STEPS), Factory(None, torch.float64))
-    trial = Trial((way,), free, near, "the nearest point")
     counts = STEPS if count is None and options.method == "auto" else (usual,)
     count, _, left = trial.best(counts)
     _warn_of_far(trial, count, min(left), NEARLY)
@@ -221,11 +215,9 @@ def auto(P: Polyhedron, options: Options) -> Choice:
         return nearest(P, options, "the nearest point, by an exact active set: the block is small")
     if is_short(P):
         return nearest(P, options, "the nearest point, by an interior point: its rows have a short sparse factor")
-    frame = inside(P, options.base, options.scale)
-    units = units_at(P, frame, options.scale)
     if is_filled(P):
         return _untried(P, options)
-    trial, near = Trial.of(P, frame, units), NEARLY if is_large(P) else NEAR
+    trial, near = Trial.of(P, *seen(P, options)), NEARLY if is_large(P) else NEAR
     count, way, left = trial.best(near=near)
     why = left_of_the_way(left, trial.judge)
     if left[-1] > near:
@@ -281,60 +273,6 @@ def _level_of_caller() -> int:
     return level + 1
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Points around a block and far out, and their nearest points; the draws are fixed."""
-
-    ways: tuple[Steps, ...]
-    free: Tensor  # (k, n)
-    nearest: Tensor  # of a large block, where nearest points would take long: where MOST steps end
-    judge: str
-
-    @classmethod
-    def of(cls, P: Polyhedron, frame: Frame, units: Array, band: Array | None = None, *, kernel: bool = True) -> Trial:
-        """Rows of one or two stretches; and along their band, for which there is no kernel, where one is given."""
-        large = is_large(P)
-        count = 1 if large else int(np.clip(NUMBERS // P.dim, *POINTS))
-        drawn = np.random.default_rng(0).standard_normal((count, P.dim)) * units
-        free = torch.as_tensor(np.concatenate([frame.base + spread * drawn for spread in SPREADS]))
-        stretches = STRETCHES if P.dim <= MANY and len(P.inequalities) else STRETCHES[:1]
-        options: list[dict[str, Any]] = [{"stretch": stretch, "kernel": kernel} for stretch in stretches]
-        options += [] if band is None else [{"band": band, "kernel": False}]
-        wide = Factory(None, torch.float64)
-        ways = tuple(Steps(P, frame, units, MOST, wide, **own) for own in options)
-        if large:
-            return cls(ways, free, ways[0](free), f"where {MOST} steps end")
-        return cls(ways, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape), "the nearest point")
-
-    @torch.no_grad()
-    def left(self, steps: int, way: int = 0) -> float:
-        """How far from the nearest points that many steps and the shrink end, over their distance to the base point.
-
-        The worse of both halves of the points, root mean squares: corners count as much as points around the block.
-        """
-        own = self.ways[way]
-        own.steps = steps
-        away, size = own(self.free) - self.nearest, self.nearest - own.base
-        halves = zip(away.chunk(2), size.chunk(2), strict=True)
-        return max(float((a.square().sum() / s.square().sum().clamp_min(1e-300)).sqrt()) for a, s in halves)
-
-    def best(self, counts: Sequence[int] = STEPS, near: float = NEAR) -> tuple[int, int, list[float]]:
-        """The fewest steps that are near, else the nearest of all; which way, and what each number of steps left."""
-        tried: list[list[float]] = []
-        for count in counts:
-            tried.append([self.left(count, way) for way in range(len(self.ways))])
-            if min(tried[-1]) <= near:
-                break
-        number = int(np.argmin([min(each) for each in tried]))
-        return counts[number], int(np.argmin(tried[number])), [min(each) for each in tried]
-
-    def taken(self, steps: int, way: int, factory: Factory) -> Any:
-        """A way that was tried, with its number of steps, where and in what precision it is wanted."""
-        found = self.ways[way].to(device=factory.device, dtype=factory.dtype or torch.get_default_dtype())
-        found.steps = steps
-        return found
-
-
 METHODS: dict[str, Callable[[Polyhedron, Options], Choice]] = {
     "auto": auto,
     "nearest": nearest,
@@ -359,7 +297,7 @@ def choose(P: Polyhedron, options: Options) -> Choice:
 # -- other devices and exported graphs -------------------------------------------------------------------------------
 
 
-def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Way:
+def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Way | Parts:
     """The nearest point in tensor operations alone: a solver branches on its numbers, which no graph can hold.
 
     Every block without a formula (:mod:`rayhull.projection.formulas`) takes steps of the kind and the number that a
@@ -367,55 +305,40 @@ def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights:
     """
     if weights is not None:
         return InUnits(P, weights**-0.5, factory)
+    if (S := with_cones(P)) is not None:
+        form, why = _tried(S, base, units, Options(factory=factory))
+        form.elsewhere = why
+        return form
     kinds = P.mirrored_groups
     if len(kinds) == len(kinds[0].index) == 1 and kinds[0].sign[0] > 0:
         return near_steps(P, base, units, factory)
-    return Blockwise(P, base, units, factory)
+    parts = []
+    for kind in kinds:
+        first = kind.index[0]
+        way = Nearest(kind.polyhedron, base[first] * kind.sign[0], units[first], factory)
+        way.prepare()
+        parts.append(Part(P, kind, way, "", factory))
+    return Parts(parts, factory)
 
 
 def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> Steps:
     """As many steps as a trial asks for; none, which is the shrink, where there are too many rows for a factor."""
     frame = inside(P, base)
     if is_large(P):
-        way = Steps(P, frame, units, 0, factory)
-        way.left = 1.0
-        return way
+        return _leaving(1.0, Steps(P, frame, units, 0, factory))
     band = band_of(P)
     band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
     trial = Trial.of(P, frame, units, band, kernel=False)
     count, number, left = trial.best(AWAY)
     if min(left) > COARSE:
         count, number, left = trial.best((MORE,))
-    way = trial.taken(count, number, factory)
-    way.left = min(left)
+    return _leaving(min(left), trial.taken(count, number, factory))
+
+
+def _leaving(left: float, way: Steps) -> Steps:
+    """The same, which says what it leaves."""
+    way.elsewhere = f"{way.steps} steps and a shrink, which leave {left:.1%} of the way to the nearest point"
     return way
-
-
-class Blockwise(Way):
-    """Nearest points of all kinds of blocks, each in its own place. Shape: (\\*, d) → (\\*, d)"""
-
-    def __init__(self, P: Polyhedron, base: Array, units: Array, factory: Factory) -> None:
-        super().__init__(factory)
-        parts = []
-        for kind in P.mirrored_groups:
-            first, sign = kind.index[0], kind.sign[0]
-            way = Nearest(kind.polyhedron, base[first] * sign, units[first], factory)
-            way.prepare()
-            parts.append(Part(P, kind, way, "", factory))
-        self.parts = Parts(parts, factory)
-
-    @property
-    def elsewhere(self) -> str:
-        return "; ".join(dict.fromkeys(part.way.elsewhere for part in self.parts if part.way.elsewhere))
-
-    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        return self.parts.points(u, sides)
-
-    def fits_graphs(self, sides: Iterable[str]) -> bool:
-        return self.parts.fits_graphs(sides)
-
-    def certified(self, sides: Sides) -> Tensor | None:
-        return self.parts.certified(sides)
 
 
 class InUnits(Way):
@@ -429,10 +352,7 @@ class InUnits(Way):
         self.way.prepare()
         self.constant("std", std)
         self.keep_bounds(P)
-
-    @property
-    def elsewhere(self) -> str:
-        return self.way.elsewhere
+        self.elsewhere = self.way.elsewhere
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         x = self.way(u / self.std, self._scaled(sides)) * self.std

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,21 +68,6 @@ def _padded(matrix: sp.csr_array, width: int) -> tuple[Array, Array]:
     return columns, entries
 
 
-class Slack(NamedTuple):
-    """The slack at the base point of each sample: of stated rows as a share of the constant one, of bounds as it is."""
-
-    rows: Tensor | None = None  # (*, m)
-    upper: Tensor | None = None  # (*, n)
-    lower: Tensor | None = None
-
-    @property
-    def is_positive(self) -> Tensor:
-        """Which samples (blocks) have slack in every row. Shape: (\\*)"""
-        parts = [part for part in self if part is not None]
-        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))  # type: ignore[no-untyped-call]
-        return (torch.cat([part.expand(*batch, -1) for part in parts], -1) > 0).all(-1)
-
-
 class Gauge(Constants):
     """max_i a_i·y / h_i over rows with slack h, bounds taken coordinate by coordinate; negative well inside.
 
@@ -97,14 +82,7 @@ class Gauge(Constants):
     """
 
     def __init__(
-        self,
-        P: Polyhedron,
-        numbers: Array,
-        slack: Array,
-        factory: Factory,
-        *,
-        offset: bool = False,
-        wide: bool = False,
+        self, P: Polyhedron, numbers: Array, slack: Array, factory: Factory, *, offset: bool = False, wide: bool = False
     ) -> None:
         super().__init__(factory)
         is_row = P.layout.is_stated(numbers)
@@ -136,29 +114,25 @@ class Gauge(Constants):
             self.constant(name, inverses[k], wide=self.wide)
             self.constant(f"{name}_offset", offsets[k], wide=self.wide)
 
-    def forward(self, y: Tensor, slack: Slack | None = None) -> Tensor:
+    def forward(self, y: Tensor) -> Tensor:
         parts = []
         if self.product is not None:
             values = self.product.forward(y)
-            if slack is not None and slack.rows is not None:
-                values = values / slack.rows
             parts.append((values - self.row_offset if self.offset else values).amax(-1))
-        if self.bounded or (slack is not None and (slack.upper is not None or slack.lower is not None)):
-            parts.append(self._of_bounds(y, slack or Slack()))
+        if self.bounded:
+            parts.append(self._of_bounds(y))
         if not parts:
             return torch.zeros_like(y[..., 0])
         return parts[0] if len(parts) == 1 else torch.maximum(*parts)
 
-    def _of_bounds(self, y: Tensor, slack: Slack) -> Tensor:
-        plain = slack.upper is None and slack.lower is None
-        if plain and self.symmetric:
+    def _of_bounds(self, y: Tensor) -> Tensor:
+        if self.symmetric:
             largest = y.abs().amax(-1)
             return largest if self.inverse == 1.0 else largest * self.inverse
-        above = y / slack.upper if slack.upper is not None else y * self.upper if self.bounded else 0 * y
-        below = y / slack.lower if slack.lower is not None else y * self.lower if self.bounded else 0 * y
+        above, below = y * self.upper, -y * self.lower
         if self.offset:
-            return torch.maximum(above - self.upper_offset, -below - self.lower_offset).amax(-1)
-        return torch.maximum(above, -below).amax(-1)
+            above, below = above - self.upper_offset, below - self.lower_offset
+        return torch.maximum(above, below).amax(-1)
 
 
 def _divided(matrix: sp.csr_array, slack: Array) -> sp.csr_array:

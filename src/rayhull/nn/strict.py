@@ -52,8 +52,7 @@ class Finish(Constants):
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(factory)
-        implicit = P.centre.implicit if len(P.rows) else np.zeros(0, bool)
-        self.keep_equalities(equality_basis(P, implicit), wide=True)
+        self.keep_equalities(equality_basis(P, P.centre.implicit), wide=True)
         if self.has_equalities:
             self.constant("hull", P.centre.point, wide=True)
 
@@ -102,37 +101,16 @@ def limit_of(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max / 4
 
 
-class Reach(Finish):
-    """No inequality, or a cone's that hold already: points that are too large are scaled down."""
-
-    def __init__(self, P: Polyhedron, factory: Factory) -> None:
-        super().__init__(P, factory)
-        self.keep_numbers()
-
-    def numbers_of(self, dtype: torch.dtype) -> list[float]:
-        return [limit_of(dtype)]
-
-    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        (limit,) = self.read(dtype)
-        hull: Tensor | float = self.hull if self.has_equalities else 0.0
-        away = self.clean(x.double()) - hull
-        size = away.abs().amax(-1, keepdim=True)
-        return (hull + torch.where(size > limit, away * (limit / size), away)).to(dtype)
-
-
 class Intervals(Finish):
     """Single coordinates: x → min(max(x, low), high) with low and high rounded inwards. Shape: (\\*, d) → (\\*, d)
 
     Args:
-        kinds: blocks of one coordinate each, or many of them side by side.
+        kinds: blocks of one coordinate each, side by side.
     """
 
     def __init__(self, kinds: Sequence[BlockGroup], factory: Factory) -> None:
         Constants.__init__(self, factory)
         self.ends = torch.from_numpy(np.concatenate([ends_of(kind) for kind in kinds], 1))
-        columns = np.concatenate([kind.index.ravel() for kind in kinds])
-        self.in_order = bool((columns == np.arange(len(columns))).all())
-        self.index("columns", columns)
         each = {dtype: self.numbers_of(dtype) for dtype in DTYPES}
         self.constant("numbers", np.stack(list(each.values())), wide=True)
         self._compiled = {dtype: torch.tensor(each[dtype], dtype=dtype).unbind() for dtype in DTYPES[:2]}
@@ -148,15 +126,12 @@ class Intervals(Finish):
             low, high = self.ends[:, int(np.argmax(np.greater(*self.numbers_of(dtype))))].tolist()
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in [{low}, {high}]: use a wider dtype.")
 
-    def at_places(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         if x.dtype == dtype and is_plain(x):
             low, high = self._compiled[dtype]
         else:
             low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
-        if self.in_order and self.ends.shape[1] == x.shape[-1]:
-            return clamped(x, low, high)
-        own = clamped(x.index_select(-1, self.columns), low, high)
-        return x.index_copy(-1, self.columns, own)
+        return clamped(x, low, high)
 
 
 def ends_of(kind: BlockGroup) -> Array:
@@ -179,7 +154,7 @@ class Pull(Finish):
 
     - the set contains 0 and rows hold with equality there: q = 0, r the centre, s = max|x| (at most 1 centre away);
     - its rays have an interior direction: q the centre, r that direction, s = max|x|;
-    - elsewhere: q the centre, s = 0.
+    - elsewhere: q the centre, s = 0. Without any row only points that are too large are pulled.
 
     Shape: x (\\*, n) → (\\*, n)
     """
@@ -190,14 +165,14 @@ class Pull(Finish):
         size = float(np.abs(point).max())
         self.conic = bool((P.rows.rhs >= 0).all()) and not P.equality_rows.rhs.any() and len(tight) > 0
         loose = np.flatnonzero(P.rows.rhs) if self.conic else np.arange(len(P.rows))
-        direction = None if self.conic else interior_ray(P)
+        direction = None if self.conic or not len(P.rows) else interior_ray(P)
         self.moving = self.conic or direction is not None
         self.largest = 0.0 if self.conic else size
         self.reach = size if self.conic and len(loose) else np.inf  # the largest s
         along = point / size if self.conic else np.zeros(P.dim) if direction is None else direction
         self.constant("start", np.zeros(P.dim) if self.conic else point, wide=True)
         self.constant("along", along, wide=True)
-        self.entries = int(np.diff(P.rows.matrix.indptr).max())
+        self.entries = int(np.diff(P.rows.matrix.indptr).max(initial=0))
         self.tight: Gauge | None = None
         self.loose: Gauge | None = None
         self.tight_steepest = self.loose_steepest = self.offset = self.share = 0.0
@@ -210,7 +185,7 @@ class Pull(Finish):
             self.share = self._rounding_share(P, loose, point, direction)
         self.keep_numbers()
         self._compiled: dict[torch.dtype, Any] = {}  # constants of the kernel
-        if P.dim * len(P.rows) <= LARGEST and isinstance(self.equal, Tensor):
+        if 0 < P.dim * len(P.rows) <= LARGEST and isinstance(self.equal, Tensor):
             arrays = self._as_arrays(P)
             for dtype, numbers in zip(DTYPES[:2], self.exact["numbers"], strict=False):
                 self._compiled[dtype] = (*arrays, torch.from_numpy(numbers.copy()), self.moving, self.conic)
@@ -327,10 +302,8 @@ def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
 
 def finish_of(P: Polyhedron, factory: Factory) -> Finish:
     """The finish of a block of rows."""
-    if not len(P.rows):
-        return Reach(P, factory)
     refuse_hidden_equalities(P)
-    path = chain_path(P)
+    path = chain_path(P) if len(P.rows) else None
     return Pull(P, factory) if path is None else Ordered(P, path, factory)
 
 

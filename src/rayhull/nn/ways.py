@@ -1,4 +1,4 @@
-"""The ways into a block, each a small module: the nearest point, steps and a shrink, vertices, rays.
+"""The ways into a block, each a small module: the nearest point, vertices, rays; :mod:`rayhull.nn.steps` has steps.
 
 The nearest point, steps and the shrink keep points of the block where they are: a coefficient is a coordinate, seen
 from the base point in one unit for all of them, and ``start`` gives the unconstrained point x0 + s c. The others have
@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -21,21 +19,18 @@ from rayhull.maps.coefficients import NonNegative, Weights, without
 from rayhull.maps.graphs import is_away, is_differentiated, is_plain
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
-from rayhull.maps.steps import ROOT, SWEEP, Factor, Plane, SparseFactor, clamped, splitting, sums_of_neighbours
-from rayhull.maps.steps import factor as factor_of
+from rayhull.maps.steps import clamped
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge, Product, Slack
+from rayhull.nn.scaling import Gauge
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
-from rayhull.sets.frame import DEPENDENT, Frame
-from rayhull.sets.rows import Array, unit_rows
+from rayhull.sets.frame import Frame
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-SQUARE = 1000  # rows up to which a device takes one product a step, though two thinner ones would be less work
-TOGETHER = 256  # rows that are moved onto a plane at once
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
 
@@ -61,13 +56,14 @@ class Way(Constants):
         follows: which sides of the sample ``forward`` takes into account; b_eq needs a base point that meets it.
         is_nearest: whether it is the nearest point, which all kinds of blocks can take together.
         has_base: whether it starts from a base point, with which it can follow b_eq.
+        elsewhere: what runs in graphs and on other devices, in words; nothing where it is the same.
         shrinking, smooth: switches of the shrink.
     """
 
     coefficients: int
     keeps_inside = is_nearest = has_base = False
     follows: frozenset[str] = frozenset()
-    shrinking, smooth = True, False
+    shrinking, smooth, elsewhere = True, False, ""
 
     def keep_bounds(self, P: Polyhedron) -> None:
         """Register the block's bounds, perhaps infinite."""
@@ -87,26 +83,24 @@ class Way(Constants):
         """Points of the block; ``sides`` may bring a base point of each sample, too."""
         raise NotImplementedError
 
-    def slack(self, sides: Sides) -> Slack | None:
-        """The slack at the base point for the sides of each sample, where a shrink needs one."""
-        return None
+    def points(self, u: Tensor, sides: Sides) -> Tensor:
+        """The same, as parts have it, which stand in for the way into a set of several blocks."""
+        return self.forward(u, sides)
 
     def certified(self, sides: Sides) -> Tensor | None:
         """Which samples (blocks) their base point certifies; None where that is not asked for. Shape: (\\*)"""
-        slack = self.slack(sides)
-        return None if slack is None else slack.is_positive
+        return None
+
+    def shrink(self, gauge: Tensor) -> Tensor:
+        """The factor of the shrink."""
+        return smooth_factor(gauge) if self.smooth else factor(gauge)
 
     def prepare(self) -> None:
-        """Make what is to run in graphs and on other devices, where the way takes a solver on the CPU."""
+        """Make what is to run elsewhere, where the way takes a solver on the CPU."""
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
         """Whether tensor operations are all that it takes, for these sides of the sample."""
         return True
-
-    @property
-    def elsewhere(self) -> str:
-        """What runs there, in words; nothing where it is the same."""
-        return ""
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         """The same, past which a share of the gradient leaks to u, where ``keeps_inside``; nothing is moved here."""
@@ -177,15 +171,15 @@ class Nearest(Seen):
         self, P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None
     ) -> None:
         super().__init__(base, units, factory)
-        self.nearest, self.event = NearestPoint(P, weights=weights), P.shape
+        self.nearest, self.event, self.weights = NearestPoint(P, weights=weights), P.shape, weights
         self.projector = self.nearest.projector
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
-        self._forms: list[Way] = []  # of tensor operations; in a list, so that checkpoints know nothing of it
+        self._forms: list[Any] = []  # of tensor operations; in a list, so that checkpoints know nothing of it
         if is_away(self.device):
             self.prepare()
 
     @staticmethod
-    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Way:
+    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Any:
         """The form in tensor operations; :mod:`rayhull.nn.recognise`, which knows blocks and trials, puts it here."""
         raise NotImplementedError
 
@@ -193,11 +187,8 @@ class Nearest(Seen):
         formula_of(self.projector, device=self.device)  # makes its constants
         if not self._forms and formula_of(self.projector, self.follows) is None:
             P, base, units = self.projector.polyhedron, self.exact["base"], self.exact["units"]
-            self._forms = [self.form_of(P, base, units, self.factory, self.projector.weights)]
-
-    @property
-    def elsewhere(self) -> str:
-        return self._forms[0].elsewhere if self._forms and formula_of(self.projector) is None else ""
+            self._forms = [self.form_of(P, base, units, self.factory, self.weights)]
+            self.elsewhere = self._forms[0].elsewhere if formula_of(self.projector) is None else ""
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
         return formula_of(self.projector, sides) is not None or any(form.fits_graphs(sides) for form in self._forms)
@@ -213,10 +204,13 @@ class Nearest(Seen):
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         if sides is NONE and (found := self._direct(u)) is not None:
             return found
-        form = self._form(u, sides)
-        if form is not None:
-            return form(u.nan_to_num(0.0, 0.0, 0.0), sides) + (u.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
         given = sides.without_base(self.event)
+        if is_away(u.device) or torch.compiler.is_exporting():
+            x, mark = u.nan_to_num(0.0, 0.0, 0.0), (u.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
+            if (form := self._form(u, sides)) is not None:
+                return form.points(x, sides) + mark
+            if (formula := formula_of(self.projector, sides.given)) is not None:
+                return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape) + mark
         known = (u - u == 0).all(-1, keepdim=True)
         x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
@@ -224,19 +218,14 @@ class Nearest(Seen):
 
     def certified(self, sides: Sides) -> Tensor | None:
         form = self._form(next(side for side in sides if side is not None), sides)
-        return form.certified(sides) if isinstance(form, Way) else None
+        return None if form is None else form.certified(sides)
 
-    def _form(self, u: Tensor, sides: Sides) -> Callable[[Tensor, Sides], Tensor] | None:
-        """What finds the points where no solver can: a formula, else steps; None for the solver."""
-        if not (is_away(u.device) or torch.compiler.is_exporting()):
+    def _form(self, u: Tensor, sides: Sides) -> Any:
+        """Steps, which find the points where neither a solver nor a formula can; else None."""
+        away = is_away(u.device) or torch.compiler.is_exporting()
+        if not (away and self._forms and self._forms[0].fits_graphs(sides.given)):
             return None
-        if (formula := formula_of(self.projector, sides.given)) is None:
-            return self._forms[0] if self._forms and self._forms[0].fits_graphs(sides.given) else None
-
-        def run(x: Tensor, sides: Sides) -> Tensor:
-            return formula(x.reshape(*x.shape[:-1], *self.event), sides.without_base(self.event)).reshape(x.shape)
-
-        return run
+        return self._forms[0] if formula_of(self.projector, sides.given) is None else None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         found = None if sides is not NONE else self._direct(u, Leak(share, self.units, block))
@@ -274,201 +263,6 @@ class Bounds(Seen):
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         at = u if forward_ad._current_level >= 0 else u.detach()
         return leaking(self.forward(at), u, Leak(share, self.units, block), kept=None)
-
-
-class Steps(Seen):
-    """Steps towards the nearest point (:mod:`rayhull.maps.steps`), then the shrink; none: bounds are clamped first.
-
-    Args:
-        P: the block.
-        frame: the block seen from its base point, at which every row that is no equality has slack.
-        units: s (n,).
-        steps: how many.
-        stretch: the weight of rows beside bounds in the steps.
-        band: numbers of rows along a band from which all others follow: sums of neighbours are then taken, too, with a
-            sweep of penalties, and what is left of them is met by their inverse.
-        kernel: whether the compiled kernel is to take the steps on the CPU.
-    """
-
-    has_base, left = True, 0.0  # what a trial found to be left of the way to the nearest point
-    onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
-    wide: Factor | None = None
-
-    def __init__(
-        self,
-        P: Polyhedron,
-        frame: Frame,
-        units: Array,
-        steps: int,
-        factory: Factory,
-        *,
-        stretch: float = 1.0,
-        band: Array | None = None,
-        kernel: bool = True,
-    ) -> None:
-        super().__init__(frame.base, units, factory)
-        self.keep_equalities(frame.equal)
-        self.sparse = isinstance(self.equal, Plane)
-        self.keep_bounds(P)
-        self.all_loose = len(frame.loose) == len(P.rows)
-        if self.all_loose:  # rows that hold with equality everywhere have no slack to follow
-            self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
-        rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
-        self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
-        self.shrinks = bool(rows.any())
-        self.constant("lower_seen", P.lower_bounds - frame.base)
-        self.constant("upper_seen", P.upper_bounds - frame.base)
-        self.steps, self.banded, self.kernel = steps if self.shrinks else 0, band is not None, kernel
-        self.seen: Product | None = None  # no default of the class, which would hide the module
-        if steps:
-            self._take_rows(P, frame, stretch, band)
-
-    def _take_rows(self, P: Polyhedron, frame: Frame, stretch: float, band: Array | None) -> None:
-        """Rows of one length along the equalities, and their limits seen from the base point."""
-        numbers = frame.loose[P.layout.is_stated(frame.loose)] if band is None else band
-        rows, rhs, norms = unit_rows(P.rows.matrix[numbers], P.rows.rhs[numbers])
-        if band is not None:
-            mix = sums_of_neighbours(len(band))
-            self.constant("mix", mix / norms)
-            rows, rhs, norms = unit_rows(sp.csr_array(mix @ rows), mix @ rhs)
-        null = scipy.linalg.null_space(frame.equal.T) if self.has_equalities and not self.sparse else None
-        lengths = self._lengths(rows, null) / stretch
-        moved = np.flatnonzero(lengths > (DEPENDENT if band is None else 0))  # rows that nothing moves have no part
-        rows = sp.csr_array(sp.diags_array(1 / lengths[moved]) @ rows[moved])
-        order = self._see(rows)
-        self._take_factor(rows[order], null)
-        moved = moved[order]
-        norms, rhs = norms[moved] * lengths[moved] / ROOT, rhs[moved] / lengths[moved] * ROOT
-        self.index("numbers", numbers[moved] if band is None else band)
-        self.constant("norms", norms)
-        self.constant("rhs", rhs)
-        limit, below = rhs - ROOT * (rows[order] @ frame.base), np.full(len(rhs), -np.inf)
-        ends = [ROOT * (bound - frame.base) for bound in (P.lower_bounds, P.upper_bounds)]
-        self.constant("low", np.concatenate([ends[0], below] if self.bounded else [below]))
-        self.constant("high", np.concatenate([ends[1], limit] if self.bounded else [limit]))
-
-    def _lengths(self, rows: sp.csr_array, null: Array | None) -> Array:
-        """How long rows are along the equalities. Shape: (m, n) → (m,)"""
-        if not (self.has_equalities and rows.shape[0]):
-            return np.ones(rows.shape[0])
-        if null is not None:
-            return np.linalg.norm(rows @ null, axis=1)
-        lengths = np.ones(rows.shape[0])
-        assert isinstance(self.equal, Plane)
-        across = np.flatnonzero(abs(rows @ self.equal.system.rows.T).sum(1))  # others lie along the equalities
-        for some in np.split(across, range(TOGETHER, len(across), TOGETHER)):
-            lengths[some] = np.linalg.norm(self.equal.nearest(rows[some].toarray().T), axis=0)
-        return lengths
-
-    def _see(self, rows: sp.csr_array) -> Array:
-        """Keep the product that sees a base point of the sample; the order in which it gives the rows."""
-        if self.banded:
-            self.constant("as_stated", ROOT * rows.toarray())
-            return np.arange(rows.shape[0])
-        self.seen = Product(ROOT * rows, self.factory) if rows.shape[0] else None
-        return np.zeros(0, np.int64) if self.seen is None else self.seen.order
-
-    def _take_factor(self, rows: sp.csr_array, null: Array | None) -> None:
-        if isinstance(self.equal, Plane):
-            self.factor_ = SparseFactor(rows, self.equal, bounded=self.bounded)
-            return
-        along = rows.toarray() if null is None else (rows @ null) @ null.T
-        square = not self.kernel and len(along) <= SQUARE
-        each = SWEEP if self.banded else (1.0,)
-        found = [factor_of(along, null, bounded=self.bounded, penalty=penalty, square=square) for penalty in each]
-        if self.kernel:
-            self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found[0]))
-        self.constant("rows_", found[0].rows)
-        for k, own in enumerate(found):
-            for name in Factor._fields[1:]:
-                self.constant(f"{name}_{k}", getattr(own, name))
-        if self.closes:
-            self.constant("back", np.linalg.pinv(found[0].rows[: self.mix.shape[1]]))
-
-    def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        base = self.base if sides.base is None else sides.base
-        y = self._approached(u - base, base, sides)
-        if self.shrinking and (self.shrinks or sides is not NONE):
-            y = y * self._share(y, sides)
-        x = base + y
-        return closed(x, *self._bounds(0.0, sides)) if self.bounded and self.shrinking else x
-
-    def _share(self, y: Tensor, sides: Sides) -> Tensor:
-        """The factor of the shrink. Shape: (\\*, n) → (\\*, 1)"""
-        gauge = self.gauge(y, None if sides is NONE else self.slack(sides))
-        return (smooth_factor(gauge) if self.smooth else factor(gauge)).unsqueeze(-1)
-
-    def _approached(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
-        if self.steps:
-            low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
-            first, *others = self._factors()
-            more = {"sweep": others, "equal": self.has_equalities, "onto": self.onto}
-            y = splitting(y, first, low, high, self.steps, wide=self.wide, **more)
-            if self.closes:
-                m = self.back.shape[-1]
-                y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
-        if self.has_equalities:
-            return without(y, self.equal)
-        return clamped(y, *self._bounds(base, sides)) if self.bounded and self.shrinking else y
-
-    @property
-    def closes(self) -> bool:
-        """Whether what steps leave of the rows is met by their inverse, before the shrink."""
-        return self.banded and not (self.bounded or self.has_equalities)
-
-    @property
-    def elsewhere(self) -> str:
-        return f"{self.steps} steps and a shrink, which leave {self.left:.1%} of the way to the nearest point"
-
-    def fits_graphs(self, sides: Iterable[str]) -> bool:
-        return not self.sparse and (self.all_loose or not {"b", "lower", "upper"} & set(sides))
-
-    def _factors(self) -> list[Any]:
-        if self.sparse:
-            return [self.factor_]
-        names = Factor._fields[1:]
-        many = len(SWEEP) if self.banded else 1
-        return [Factor(self.rows_, *(getattr(self, f"{name}_{k}") for name in names)) for k in range(many)]
-
-    def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
-        """Lower and upper bounds seen from the base point."""
-        if sides is NONE:
-            return (self.lower_seen, self.upper_seen) if isinstance(base, Tensor) else (self.lower, self.upper)
-        lower = self.lower if sides.lower is None else sides.lower
-        upper = self.upper if sides.upper is None else sides.upper
-        return (lower - base, upper - base) if isinstance(base, Tensor) else (lower, upper)
-
-    def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
-        """The limits of G y for the sides and the base point of each sample."""
-        rhs = self.rhs
-        if sides.b is not None:
-            own = sides.b[..., self.numbers]
-            rhs = (own @ self.mix.mT if self.banded else own) / self.norms
-        if self.banded:
-            limit = rhs - base @ self.as_stated.mT
-        else:
-            limit = rhs if self.seen is None else rhs - self.seen(base)
-        below = torch.full_like(limit, -torch.inf)
-        if not self.bounded:
-            return below, limit
-        low, high = (ROOT * bound for bound in self._bounds(base, sides))
-        batch = torch.broadcast_shapes(low.shape[:-1], high.shape[:-1], limit.shape[:-1])  # type: ignore[no-untyped-call]
-        low, high, below, limit = (v.expand(*batch, -1) for v in (low, high, below, limit))
-        return torch.cat([low, below], -1), torch.cat([high, limit], -1)
-
-    def slack(self, sides: Sides) -> Slack | None:
-        gauge, base = self.gauge, self.base if sides.base is None else sides.base
-        moved = sides.base is not None
-        rows = upper = lower = None
-        if gauge.product is not None and (moved or sides.b is not None):
-            rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
-            rows = rhs - gauge.product(base)
-        low, high = self._bounds(base, sides)
-        if sides.upper is not None or (self.bounded and moved):
-            upper = high
-        if sides.lower is not None or (self.bounded and moved):
-            lower = -low
-        return None if rows is upper is lower is None else Slack(rows, upper, lower)
 
 
 class Rays(Way):
@@ -523,10 +317,7 @@ class Rays(Way):
 
     def scale(self, y: Tensor) -> Tensor | None:
         """The factor of the shrink, None for 1. Shape: (\\*, n) → (\\*)"""
-        if not (self.shrinks and self.shrinking):
-            return None
-        gauge = self.gauge(y)
-        return smooth_factor(gauge) if self.smooth else factor(gauge)
+        return self.shrink(self.gauge(y)) if self.shrinks and self.shrinking else None
 
 
 class Vertices(Way):
