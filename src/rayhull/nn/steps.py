@@ -24,7 +24,7 @@ from rayhull.nn.scaling import Gauge, Product
 from rayhull.nn.ways import Seen, closed
 from rayhull.projection import project
 from rayhull.projection.sides import NONE, Sides
-from rayhull.sets.cones import joined
+from rayhull.sets.conic_interior import joined
 from rayhull.sets.frame import DEPENDENT, Frame, is_large
 from rayhull.sets.rows import Array, unit_rows
 
