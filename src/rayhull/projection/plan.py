@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
     from rayhull.sets.products import BlockGroup
 
+BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
-    "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
+    "auto": (*BY_STRUCTURE, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
     "dual": (Clamp, DualNewton),
 }
@@ -285,18 +286,9 @@ def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array 
 def structure(P: Polyhedron) -> str | None:
     """What makes the nearest point of a block cheap, whatever is compiled; None for rows of no kind that we know."""
     form = StandardForm.of(P)
-    if form.matrix.count == 0:
-        return "bounds alone"
-    if form.matrix.count == 1:
-        return "one row and bounds"
-    if form.m == 0 and not form.bounded:
-        return "equalities alone"
-    if form.differences is not None:
-        return "a chain" if path_order(form) is not None else "differences of coordinates"
-    rows = form.matrix.rows
-    if form.m == form.matrix.count and not form.bounded and (is_curve(rows) or banded_order(rows) is not None):
-        return "a curve, along its band"
-    return None
+    found = next((kind.structure for kind in BY_STRUCTURE if kind.fits(form)), None)
+    is_smooth = form.m == form.matrix.count and not form.bounded and is_curve(form.matrix.rows)
+    return Banded.structure if found is None and is_smooth else found
 
 
 def is_short(P: Polyhedron) -> bool:

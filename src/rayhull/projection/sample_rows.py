@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
+from rayhull.core import operators
 from rayhull.projection.problem import Problem, Solution, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.solve import Info, Projected, answered, mask
@@ -120,7 +121,7 @@ def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infea
 
 def _solvers(x: Tensor) -> tuple[Solver, ...]:
     """Who is asked, in this order; the first serves the device of the points."""
-    on_host = x.device.type == "cpu" and SampleActiveSet.fits(None)
+    on_host = x.device.type == "cpu" and operators.available()
     return (*((SampleActiveSet(),) if on_host else ()), DualNewton(), LeastDistance())
 
 

@@ -60,9 +60,10 @@ class Projected:
 
     def active(self, grad: Any = None, out: Any = None) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each kind of block whose gradient no kernel writes to out."""
+        problem: Any
         for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
-            served = grad is not None and out is not None and not self.infeasible and problem.serves(grad)
-            if served and block.solver.pull(problem, multipliers, grad, out):
+            has_kernel = out is not None and not self.infeasible and grad.is_cpu and grad.dtype == problem.x.dtype
+            if has_kernel and block.solver.pull(problem, multipliers, grad, out):
                 continue
             constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
             yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant

@@ -102,14 +102,9 @@ class SampleActiveSet(Compiled):
     name = "active set"
     may_be_long = True
 
-    @classmethod
-    def fits(cls, form: StandardForm | None) -> bool:
-        return operators.available()
-
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        rows = problem.matrix.dense(problem.y)
-        own = effort(rows.shape[1] + rows.shape[2], ALONE, pivots=PIVOTS)
-        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, own)
+        own = effort(problem.matrix.count + problem.y.shape[1], ALONE, pivots=PIVOTS)
+        return in_core(problem, problem.matrix.compiled, NO_GUESS, own)
 
 
 def effort(size: int, gradient_steps: int = 0, step: float = 0.0, pivots: int = 0, **other: bool) -> operators.Effort:
@@ -129,11 +124,11 @@ def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operat
     return Solution(z, *found[:5]), found[5]
 
 
-def in_place(problem: Problem) -> tuple[operators.InPlace, Tensor | None]:
+def in_place(problem: Problem, out: Tensor | None = None) -> tuple[operators.InPlace, Tensor | None]:
     """Where a kernel reads and writes: the samples themselves, or the points, with the tensor that takes the answer."""
-    places = problem.places
-    if places is not None and problem.x is not None and problem.out is not None:
-        return operators.InPlace(problem.x, places.index, places.scale, problem.out), None
+    places, out = problem.places, problem.out if out is None else out
+    if places is not None and problem.x is not None and out is not None:
+        return operators.InPlace(problem.x, places.index, places.scale, out), None
     z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)
     return operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z), z
 
@@ -151,10 +146,6 @@ class DualNewton(Solver):
 
     name = "dual Newton"
     may_be_long = True
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         return refined(problem, dual_solution(problem), dual_solution)

@@ -25,6 +25,7 @@ class Banded(Compiled):
     """Independent inequalities in an order in which each shares coordinates with at most four before it; no bounds."""
 
     name = "banded"
+    structure = "a curve, along its band"
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
@@ -39,7 +40,7 @@ class Banded(Compiled):
         return form.compiled and only_rows and banded_order(form.matrix.rows) is not None
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
+        if problem.brings_bounds:
             return self.with_bounds.solve(problem, guess)
         return super().solve(problem, guess)
 
