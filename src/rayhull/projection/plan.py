@@ -179,6 +179,12 @@ class Block:
         inequalities, equalities = w[:, :m] / own.norms_of_inequalities, own.combined_back(w[:, m:])
         return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
 
+    def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
+        """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
+        own, v = self.on(w.device), problem.shifted(w)
+        rows[:, own.inequalities], rows_eq[:, own.equalities] = self.stated_units(w)
+        own.places.write_gradient(v - problem.clip(v), bounds)
+
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_constants": {}}
 

@@ -83,9 +83,7 @@ class Projector:
         """Residuals, steps, solvers and multipliers of a call."""
         P = self.polyhedron
         batch = tuple(x.shape[: x.ndim - len(P.shape)])
-        rows = len(P.inequalities), len(P.equalities)
-        found = info(done, rows) if done.scaling is None else sample_rows.info(x.reshape(-1, P.dim), done, self.weights)
-        return found.reshaped(batch, P.shape)
+        return info(done, (len(P.inequalities), len(P.equalities))).reshaped(batch, P.shape)
 
 
 def refuse_hidden(x: Tensor) -> None:

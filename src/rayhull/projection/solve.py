@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solvers.one_by_one import least_violation
-
-if TYPE_CHECKING:
-    from rayhull.projection.sample_rows import Scaling
 
 LARGE = 1_000_000  # numbers
 LONG = 1_000_000  # numbers in the rows of all samples, or of ten alike, from which a search gets a thread of its own
@@ -47,7 +44,6 @@ class Projected:
     solutions: list[Solution] = field(default_factory=list)
     fallback: list[Tensor] = field(default_factory=list)  # samples that a second solver answered
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
-    scaling: Scaling | None = None  # where the rows were those of the sample
 
     def keep(self, problem: Problem, solution: Solution) -> None:
         """Note the solution of a kind of block, and bring its points to their places."""
@@ -77,7 +73,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
         problem = block.problem(points, given, done.z)
         solution = _patiently(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
-            answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
+            _answer(done, problem, solution, block, infeasible)
         done.keep(problem, solution)
     if points is not x:
         done.z = done.z.to(x.dtype)
@@ -103,20 +99,12 @@ def _is_large(problem: Problem) -> bool:
     return max(problem.size, 10) * size >= LONG and problem.lower.device.type == "cpu"
 
 
-def answered(
-    done: Projected,
-    problem: Problem,
-    solution: Solution,
-    first: Solver,
-    fallbacks: tuple[Solver, ...],
-    count: int,
-    infeasible: str,
-) -> None:
-    """Fill in what the first solver left open, or raise with the names of the samples; ``count``: blocks in each."""
+def _answer(done: Projected, problem: Problem, solution: Solution, block: Block, infeasible: str) -> None:
+    """Fill in what the first solver left open, or raise with the names of the samples."""
     solution.read_from(problem)
     solution.status[unproven_empty(problem, solution)] = UNSOLVED
-    tried = [first.name]
-    for solver in fallbacks:
+    tried, count = [block.solver.name], block.count
+    for solver in block.fallbacks:
         left = (solution.status == UNSOLVED).nonzero()[:, 0]
         if not len(left):
             break
@@ -206,20 +194,14 @@ def info(done: Projected, rows: tuple[int, int]) -> Info:
     """Gather what the blocks found, in one flat batch; ``rows``: the numbers of stated inequalities and equalities."""
     n, like = len(done.z), done.z
     residual, steps = like.new_zeros(n, dtype=torch.float64), like.new_zeros(n, dtype=torch.int64)
-    multipliers, multipliers_eq = (like.new_zeros((n, count), dtype=torch.float64) for count in rows)
-    bounds = torch.zeros_like(like, dtype=torch.float64)
+    multipliers = [like.new_zeros((n, count), dtype=torch.float64) for count in (*rows, like.shape[1])]
     for block, problem, solution in zip(done.plan, done.problems, done.solutions, strict=True):
-        own, lam = block.on(like.device), solution.multipliers
         residual = torch.maximum(residual, solution.residual.reshape(n, -1).amax(1))
         steps = torch.maximum(steps, solution.steps.reshape(n, -1).amax(1))
-        for target, places, part in zip(
-            (multipliers, multipliers_eq), (own.inequalities, own.equalities), block.stated_units(lam), strict=True
-        ):
-            target[:, places] = part
-        own.places.write_gradient(problem.shifted(lam) - problem.clip(problem.shifted(lam)), bounds)
+        block.write_multipliers(problem, solution.multipliers, *multipliers)
     solvers = tuple(block.solver.name for block in done.plan)
-    samples = mask(done.fallback, n, like), mask(done.infeasible, n, like)
-    return Info(residual, steps, solvers, *samples, multipliers, multipliers_eq, bounds)
+    samples = (_mask(named, n, like) for named in (done.fallback, done.infeasible))
+    return Info(residual, steps, solvers, *samples, *multipliers)
 
 
 def _empty_like(x: Tensor) -> Tensor:
@@ -229,7 +211,7 @@ def _empty_like(x: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(x.shape, np.float32 if x.dtype == torch.float32 else np.float64))
 
 
-def mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
+def _mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
     """True for the samples that are named."""
     mask = torch.zeros(n, dtype=torch.bool, device=like.device)
     for named in samples:
