@@ -311,15 +311,8 @@ def band_of(P: Polyhedron) -> Array | None:
 
 def chain_path(P: Polyhedron) -> Array | None:
     """The coordinates in increasing order where a block is a chain x_i <= x_j and nothing else, exactly; else None."""
-    rows = P.rows.matrix
-    if (
-        len(P.rows) != len(P.inequalities)
-        or len(P.equality_rows)
-        or P.rows.rhs.any()
-        or (np.diff(rows.indptr) != 2).any()
-    ):
-        return None
-    if rows.data.reshape(-1, 2).sum(1).any():
+    only_rows = len(P.rows) == len(P.inequalities) and not len(P.equality_rows) and not P.rows.rhs.any()
+    if not only_rows or (np.diff(P.rows.indptr) != 2).any() or P.rows.data.reshape(-1, 2).sum(1).any():
         return None
     found = path_order(StandardForm.of(P))
     return None if found is None else found[0]

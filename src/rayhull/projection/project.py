@@ -126,7 +126,8 @@ def project(
             ellipsoids (\*, event shape).
         axis: the axis of x that the event stands on, and of the sides that have as many axes: 1 for the channels of
             images. What ``return_info`` adds has it last.
-        solver: ``"auto"``, ``"active set"`` or ``"dual"``.
+        solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"`` or ``"dual"``
+            (batched torch operations).
         infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
 

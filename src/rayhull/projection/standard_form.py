@@ -111,13 +111,9 @@ class Matrix:
 
     def dense(self, like: Tensor) -> Tensor:
         """G (M, d), or (N, M, d) of each sample, on the device of ``like``."""
-        return self._on("dense_array", like)
+        return self.on("dense_array", like)
 
-    def inverse(self, like: Tensor) -> Tensor:
-        """G⁺ (d, M)."""
-        return self._on("pseudo_inverse", like)
-
-    def _on(self, name: str, like: Tensor) -> Tensor:
+    def on(self, name: str, like: Tensor) -> Tensor:
         """One of the matrices above on the device of ``like``, kept there."""
         key = name, like.device, like.dtype
         if key not in self._tensors:
@@ -126,11 +122,11 @@ class Matrix:
 
     def times(self, v: Tensor) -> Tensor:
         """G v for each sample. Shape: (N, d) → (N, M)."""
-        return (self._on("rows", v) @ v.mT).mT if self.sparse else v @ self._on("dense_array", v).mT
+        return (self.on("rows", v) @ v.mT).mT if self.sparse else v @ self.dense(v).mT
 
     def transposed_times(self, w: Tensor) -> Tensor:
         """G^T w for each sample. Shape: (N, M) → (N, d)."""
-        return (self._on("columns", w) @ w.mT).mT if self.sparse else w @ self._on("dense_array", w)
+        return (self.on("columns", w) @ w.mT).mT if self.sparse else w @ self.dense(w)
 
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the coordinates at no bound. (N, M)."""

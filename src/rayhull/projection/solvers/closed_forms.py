@@ -61,7 +61,7 @@ class Affine(Solver):
         z = problem.y
         if problem.brings_bounds:
             return self.with_bounds.solve(problem, guess)
-        inverse = self.form.matrix.inverse(z)
+        inverse = self.form.matrix.on("pseudo_inverse", z)
         for _ in range(3):  # refinement: rows met to rounding
             z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
         solution = certified(problem, z, (problem.y - z) @ inverse)
