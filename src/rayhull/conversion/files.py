@@ -194,7 +194,9 @@ def _counts(values: Array) -> tuple[int, ...]:
 def parse_cdd(text: str, suffix: str, name: str) -> Polyhedron | Generators:
     """A set from cdd text; ``suffix`` says which kind the file's name promises."""
     lines = ["" if line.lstrip().startswith("*") else line.strip() for line in text.splitlines()]
-    _check_declared(lines, suffix, name)
+    declared = next((k for k in KINDS.values() if any(line.lower() == k.lower() for line in lines)), None)
+    if declared is not None and declared != KINDS[suffix]:
+        raise FileFormatError(f"{name} says {declared}, but its name promises {KINDS[suffix]} ({suffix}).")
     begin = _find("begin", lines, 0)
     if begin is None:
         raise FileFormatError(f"{name} has no line 'begin': it is empty, cut short, or not a cdd file.")
@@ -222,12 +224,6 @@ def _stating_a_set(name: str) -> Iterator[None]:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
         raise FileFormatError(f"{name} does not state a set: {error}") from None
-
-
-def _check_declared(lines: list[str], suffix: str, name: str) -> None:
-    declared = next((k for k in KINDS.values() if any(line.lower() == k.lower() for line in lines)), None)
-    if declared is not None and declared != KINDS[suffix]:
-        raise FileFormatError(f"{name} says {declared}, but its name promises {KINDS[suffix]} ({suffix}).")
 
 
 def _find(word: str, lines: list[str], start: int) -> int | None:
@@ -313,8 +309,12 @@ def format_cdd(item: Polyhedron | Generators) -> str:
     if any(linear):
         lines.append(" ".join(map(str, ["linearity", sum(linear), *(i + 1 for i, on in enumerate(linear) if on)])))
     lines += ["begin", f"{len(table)} {len(table[0]) if table else 0} {kind}"]
-    lines += [" " + " ".join(str(float(v) if kind == "real" else v) for v in row) for row in table]
+    lines += [" " + " ".join(_text(v, kind) for v in row) for row in table]
     return "\n".join([*lines, "end", ""])
+
+
+def _text(value: Any, kind: str) -> str:
+    return repr(float(value)) if kind == "real" else str(value)
 
 
 def _inequality_table(P: Polyhedron) -> tuple[str, list[list[Any]], list[bool], bool]:

@@ -104,8 +104,7 @@ def nearest_derivative(along: Sequence[Any], multipliers: Tensor, x: Tensor, *ca
         if len(along) > 1:
             changes = flat_sides(P, dict(zip(NAMES, along[1:], strict=True)), _batch(P, x), done.z)
             return [push(done, first, changes).reshape(x.shape)]
-        shapes = [None if v is None else v.shape for v in sides[:SIDES]]
-        own, *rest = pull(done, shapes, [i for i, v in enumerate(values) if v is not None], first)
+        own, *rest = pull(done, [None if v is None else v.shape[1] for v in sides[:SIDES]], first)
     given = (_of_side(P, *each, x) for each in zip(NAMES, rest, values, strict=True) if each[2] is not None)
     return [cast(Tensor, own).reshape(x.shape), *given]
 
@@ -121,10 +120,8 @@ def _batch(P: Polyhedron, x: Tensor) -> torch.Size:
 
 
 def _of_side(P: Polyhedron, name: str, grad: Any, side: Tensor, x: Tensor) -> Tensor:
-    """The gradient (1 or n, length) in the shape of its side, summed over the samples that share it."""
-    batch = _batch(P, x)
-    lead = batch if len(grad) == batch.numel() else (1,) * len(batch)
-    return grad.to(side.dtype).reshape(*lead, *side_shapes(P, {})[name]).sum_to_size(side.shape)
+    """The gradient (n, length) in the shape of its side, summed over the samples that share it."""
+    return grad.reshape(*_batch(P, x), *side_shapes(P, {})[name]).sum_to_size(side.shape).to(side.dtype)
 
 
 def _active(projector: Projector, multipliers: Tensor, x: Tensor, values: tuple[Any, ...]) -> tuple[Projected, Sides]:

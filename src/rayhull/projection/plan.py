@@ -15,7 +15,7 @@ from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.intervals import has_short_factor
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint
+from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
@@ -24,7 +24,6 @@ from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import BlockGroup
 
 BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
@@ -117,7 +116,8 @@ class Block:
     @cached_property
     def solver(self) -> Solver:
         """The first that fits, made when it is asked for: a factor of many rows takes long."""
-        return _solver(self.form, self.name)
+        with one_blas_thread():
+            return first_that_fits(SOLVERS[self.name], self.form)
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
@@ -256,28 +256,15 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
 
 @one_blas_thread()
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    return tuple(
-        _block(P, group, members, w, solver, on_host)
-        for group in P.mirrored_groups
-        for members, w in _by_weights(weights, group.index)
-    )
-
-
-def _block(P: Polyhedron, group: BlockGroup, members: Array, w: Array | None, solver: str, on_host: bool) -> Block:
-    form = StandardForm.of(group.polyhedron, w, compiled=on_host)
-    m, k = form.m, form.matrix.count - form.m
-    rows = P.layout.inequalities[group.rows[members, :m]]
-    rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-    return Block(form, solver, group.index[members], group.sign[members], rows, rows_eq)
-
-
-@one_blas_thread()
-def _solver(form: StandardForm, name: str) -> Solver:
-    """The last one fits everything."""
-    for kind in SOLVERS[name][:-1]:
-        if kind.fits(form):
-            return kind(form)
-    return SOLVERS[name][-1](form)
+    blocks = []
+    for group in P.mirrored_groups:
+        for members, w in _by_weights(weights, group.index):
+            form = StandardForm.of(group.polyhedron, w, compiled=on_host)
+            m, k = form.m, form.matrix.count - form.m
+            rows = P.layout.inequalities[group.rows[members, :m]]
+            rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
+            blocks.append(Block(form, solver, group.index[members], group.sign[members], rows, rows_eq))
+    return tuple(blocks)
 
 
 def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array | None]]:

@@ -32,23 +32,25 @@ class Coordinates:
     """Coordinates in which the metric is Euclidean: z' = √w z, or z' = L^T z for a matrix of weights L L^T."""
 
     def __init__(self, weights: Array | None, like: Tensor) -> None:
-        w = torch.tensor(1.0 if weights is None else weights, dtype=torch.float64, device=like.device)
-        self.root = w.sqrt()
-        self.factor = torch.linalg.cholesky(w) if w.ndim == 2 else None
+        w = None if weights is None else torch.tensor(weights, dtype=torch.float64, device=like.device)
+        self.root = None if w is None or w.ndim == 2 else w.sqrt()
+        self.factor = torch.linalg.cholesky(w) if w is not None and w.ndim == 2 else None
 
     def to_standard(self, v: Tensor) -> Tensor:
-        return v * self.root if self.factor is None else v @ self.factor
+        if self.factor is not None:
+            return v @ self.factor
+        return v if self.root is None else v * self.root
 
     def to_plain(self, v: Tensor) -> Tensor:
-        if self.factor is None:
-            return v / self.root
-        return torch.linalg.solve_triangular(self.factor.mT, v.mT, upper=True).mT
+        if self.factor is not None:
+            return torch.linalg.solve_triangular(self.factor.mT, v.mT, upper=True).mT
+        return v if self.root is None else v / self.root
 
     def rows(self, A: Tensor) -> Tensor:
         """Rows a with a·z = a'·z'. Shape: (*, M, d) → (*, M, d)."""
-        if self.factor is None:
-            return A / self.root
-        return torch.linalg.solve_triangular(self.factor, A.mT, upper=False).mT
+        if self.factor is not None:
+            return torch.linalg.solve_triangular(self.factor, A.mT, upper=False).mT
+        return A if self.root is None else A / self.root
 
 
 def of_each_sample(P: Polyhedron, sides: Sides, x: Tensor) -> Iterator[Tensor]:

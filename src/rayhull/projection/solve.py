@@ -184,10 +184,9 @@ class Info:
 
     def reshaped(self, batch: tuple[int, ...], event: tuple[int, ...]) -> Info:
         """The same with the batch shape of x in place of one flat batch."""
-        flat = {name: getattr(self, name).reshape(batch) for name in ("residual", "steps", "fallback", "infeasible")}
-        rows = {name: getattr(self, name) for name in ("multipliers", "multipliers_eq")}
-        rows = {name: v.reshape(*batch, v.shape[1]) for name, v in rows.items()}
-        return replace(self, **flat, **rows, bound_multipliers=self.bound_multipliers.reshape(*batch, *event))
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        found: dict[str, Any] = {name: v.reshape(batch + v.shape[1:]) for name, v in tensors.items()}
+        return replace(self, **found | {"bound_multipliers": self.bound_multipliers.reshape(batch + event)})
 
 
 def info(done: Projected, rows: tuple[int, int]) -> Info:
@@ -243,12 +242,12 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         _, away, *_ = ctx.saved_tensors
-        wanted = [i for i, like in enumerate(ctx.like) if like is not None and ctx.needs_input_grad[i + 3]]
-        shapes = [None if like is None else like[0] for like in ctx.like]
+        needed = zip(ctx.like, ctx.needs_input_grad[3:], strict=True)
+        lengths = [like[0][1] if like is not None and needs else None for like, needs in needed]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
-        own, *rest = apply(ctx.done, shapes, wanted, grads[0])
+        own, *rest = apply(ctx.done, lengths, grads[0])
         own = own if ctx.leak is None else ctx.leak.gradient(grads[0], away, own)
-        sides = (v if v is None else v.to(like[1]) for v, like in zip(rest, ctx.like, strict=False))
+        sides = (v if v is None else v.sum_to_size(like[0]).to(like[1]) for v, like in zip(rest, ctx.like, strict=True))
         return None, None, own, *sides
 
 
@@ -256,20 +255,23 @@ class Pull(torch.autograd.Function):
     """The transposed derivative; its own derivative is the derivative."""
 
     @staticmethod
-    def forward(ctx: Any, done: Projected, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
+    def forward(ctx: Any, done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradients:
         ctx.done = done
-        return pull(done, shapes, wanted, grad)
+        return pull(done, lengths, grad)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return None, None, None, push(ctx.done, grads[0], Sides(*grads[1:]))
+        return None, None, push(ctx.done, grads[0], Sides(*grads[1:]))
 
 
-def pull(done: Projected, shapes: list[Any], wanted: Sequence[int], grad: Tensor) -> Gradients:
-    """Gradients with respect to x and the wanted ones of b, b_eq, lower, upper. Shape: grad (n, D)."""
-    n = len(grad)
+def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradients:
+    """Gradients with respect to x and to b, b_eq, lower, upper, of each sample; without a length it is not wanted.
+
+    Shape: grad (n, D) → (n, D), (n, length) each.
+    """
     out = torch.empty_like(grad, memory_format=torch.contiguous_format)
-    full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
+    sides = [None if v is None else grad.new_zeros((len(grad), v), dtype=torch.float64) for v in lengths]
+    wanted = any(v is not None for v in sides)
     grad = grad if grad.is_contiguous() else grad.contiguous()
     for block, problem, active, at_bound, constant in done.active(grad, None if wanted else out):
         own, held = block.on(grad.device), at_bound != 0
@@ -280,8 +282,7 @@ def pull(done: Projected, shapes: list[Any], wanted: Sequence[int], grad: Tensor
         r = g - problem.matrix.transposed_times(w) if problem.matrix.count else g
         places.write_gradient(r.masked_fill(held, 0.0), out)
         if wanted:
-            _pull_sides(full, block, r, w, at_bound)
-    sides = (v if v is None or shapes[i][0] == n else v.sum(0, keepdim=True) for i, v in enumerate(full))
+            _pull_sides(sides, block, r, w, at_bound)
     return (out, *sides)
 
 

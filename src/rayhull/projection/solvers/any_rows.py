@@ -11,7 +11,7 @@ then follows from one small system, solved from a point that lies on the face.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -133,9 +133,9 @@ def in_place(problem: Problem, out: Tensor | None = None) -> tuple[operators.InP
     return operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z), z
 
 
-def generic(form: StandardForm) -> Solver:
-    """The solver for any rows that serves the form's device."""
-    return next(kind for kind in GENERIC if kind.fits(form))(form)
+def first_that_fits(kinds: Sequence[type[Solver]], form: StandardForm) -> Solver:
+    """A solver for the form; the dual method, last in every list, fits all."""
+    return next(kind for kind in kinds if kind.fits(form))(form)
 
 
 # -- the dual method -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solvers.any_rows import Compiled, effort, generic, in_core, started
+from rayhull.projection.solvers.any_rows import GENERIC, Compiled, effort, first_that_fits, in_core, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -32,7 +32,7 @@ class Banded(Compiled):
         order = banded_order(form.matrix.rows)
         assert order is not None
         self.rows = form.matrix.sparsely._replace(sweep=torch.from_numpy(order.astype(np.int32)))
-        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self.with_bounds = first_that_fits(GENERIC, form)  # where a call brings bounds that the set has not
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rayhull.core import operators
 from rayhull.maps.closed_forms import FEW, shift_of
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
-from rayhull.projection.solvers.any_rows import Compiled, effort, generic, in_core, in_place, started
+from rayhull.projection.solvers.any_rows import GENERIC, Compiled, effort, first_that_fits, in_core, in_place, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -51,7 +51,7 @@ class Affine(Solver):
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
-        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self.with_bounds = first_that_fits(GENERIC, form)  # where a call brings bounds that the set has not
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
