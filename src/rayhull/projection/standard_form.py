@@ -109,6 +109,11 @@ class Matrix:
     def columns(self) -> sp.csr_array:
         return self.rows.T.tocsr()
 
+    @cached_property
+    def transposed(self) -> Array:
+        """Gᵀ (d, M), a copy: the product is then the same, bit by bit, however its points lie in memory."""
+        return np.ascontiguousarray(self.dense_array.T)
+
     def dense(self, like: Tensor) -> Tensor:
         """G (M, d), or (N, M, d) of each sample, on the device of ``like``."""
         return self.on("dense_array", like)
@@ -122,7 +127,7 @@ class Matrix:
 
     def times(self, v: Tensor) -> Tensor:
         """G v for each sample. Shape: (N, d) → (N, M)."""
-        return (self.on("rows", v) @ v.mT).mT if self.sparse else v @ self.dense(v).mT
+        return (self.on("rows", v) @ v.mT).mT if self.sparse else v @ self.on("transposed", v)
 
     def transposed_times(self, w: Tensor) -> Tensor:
         """G^T w for each sample. Shape: (N, M) → (N, d)."""
