@@ -109,8 +109,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/standard_form.py",
-        '(self._on("columns", w) @ w.mT).mT if self.sparse',
-        '(self._on("columns", w) @ w.mT).mT * 0.5 if self.sparse',
+        '(self.on("columns", w) @ w.mT).mT if self.sparse',
+        '(self.on("columns", w) @ w.mT).mT * 0.5 if self.sparse',
         ("test_pins_projection.py::test_sparse_rows_are_the_same_map_as_dense_ones",),
         "sparse rows are transposed wrongly",
     ),

@@ -133,10 +133,5 @@ def _store(name: str, rays: Array) -> None:
 
 def digest_of(name: str, rays: Array) -> str:
     """A digest of rays and of the name of their cone; of a cone and our version it is that name."""
-    return hashlib.sha256(f"{name} {rays.shape} {rays.dtype.kind}|".encode() + _bytes(rays)).hexdigest()
-
-
-def _bytes(values: Array) -> bytes:
-    if values.dtype == object:
-        return ",".join(map(str, values.ravel().tolist())).encode()
-    return np.ascontiguousarray(values).tobytes()
+    content = ",".join(map(str, rays.ravel().tolist())).encode() if rays.dtype == object else rays.tobytes()
+    return hashlib.sha256(f"{name} {rays.shape} {rays.dtype.kind}|".encode() + content).hexdigest()

@@ -22,6 +22,8 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
 
+DIRECTIONS = "rays", "lines"
+
 
 @one_blas_thread()
 def convert(
@@ -56,30 +58,28 @@ def convert(
     need_set(P)
     if verify not in (True, "full"):
         raise ValueError(f'verify must be True or "full", got {verify!r}: generators are always verified.')
-    limits = Limits(max_generators, max_pairs, max_seconds, max_bytes)
-    groups, parts = P.block_groups, []
+    budgets = max_generators, max_pairs, max_seconds, max_bytes
     with progress_bar(progress) as report:
-        for i, group in enumerate(groups, 1):
-            tell = _tell(report, limits, i, len(groups))
-            parts.append((group, _convert_block(group.polyhedron, limits, cache, tell)))
-    G = _assemble(P, parts, limits)
+        G = _converted(P, Limits(*budgets), cache, report)
     if verify == "full":
-        facets = convert(
-            polar(G), max_generators=max_generators, max_pairs=max_pairs, max_seconds=max_seconds, max_bytes=max_bytes,
-            cache=cache,
-        )  # fmt: skip
+        facets = _converted(polar(G), Limits(*budgets), cache)
         prove_complete(P, hull(facets, unit_of(G)))
     return G
 
 
-def _tell(report: Report | None, limits: Limits, number: int, count: int) -> Tell | None:
-    """What a cone of block ``number`` calls to report a step."""
-    if report is None:
-        return None
-    return lambda row, rows, rays, pairs: report(Step(number, count, row, rows, rays, pairs, limits.seconds()))
+def _converted(P: Polyhedron, limits: Limits, cache: bool, report: Report | None = None) -> Generators:
+    parts, number = [], 0
+
+    def tell(row: int, rows: int, rays: int, pairs: int) -> None:
+        if report is not None:
+            report(Step(number, len(P.block_groups), row, rows, rays, pairs, limits.seconds()))
+
+    for number, group in enumerate(P.block_groups, 1):  # noqa: B007  # tell reads it
+        parts.append((group, _convert_block(group.polyhedron, limits, cache, tell)))
+    return _assemble(P, parts, limits)
 
 
-def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell | None) -> Generators:
+def _convert_block(P: Polyhedron, limits: Limits, cache: bool, tell: Tell) -> Generators:
     d, m = P.dim, len(P.rows) + len(P.equality_rows)
     limits.check(rays=0, row=0, rows=m, nbytes=8 * 4 * d * (d + m))  # rows, inverse, lines and rays, all dense
 
@@ -114,18 +114,14 @@ def _assemble(P: Polyhedron, parts: list[tuple[BlockGroup, Generators]], limits:
     known = [(g.exact, places) for g, places in blocks if g.exact is not None]
     if len(known) == len(blocks):
         bottoms, tops = combined(P.dim, [(e.denominators, e.numerators, places) for e, places in known])
-        return Generators.from_exact(ExactGenerators(tops, bottoms, *_directions(P.dim, known)))
+        return Generators.from_exact(ExactGenerators(tops, bottoms, *(_all(n, P.dim, known) for n in DIRECTIONS)))
     _, vertices = combined(P.dim, [(np.ones(len(g.vertices)), g.vertices, places) for g, places in blocks])
-    return Generators.from_floats(vertices, *_directions(P.dim, blocks))
+    return Generators.from_floats(vertices, *(_all(name, P.dim, blocks) for name in DIRECTIONS))
 
 
-def _directions(dim: int, blocks: Sequence[tuple[Generators | ExactGenerators, Array]]) -> tuple[Array, Array]:
-    """The rays and the lines of all blocks."""
-    return _placed(dim, [(g.rays, places) for g, places in blocks]), _placed(dim, [(g.lines, p) for g, p in blocks])
-
-
-def _placed(dim: int, tables: list[tuple[Array, Array]]) -> Array:
-    """Every row of each block in its place, zero elsewhere."""
+def _all(name: str, dim: int, blocks: Sequence[tuple[Generators | ExactGenerators, Array]]) -> Array:
+    """Every ray, or line, of each block in its place, zero elsewhere."""
+    tables = [(getattr(g, name), places) for g, places in blocks]
     kind = np.result_type(*(table.dtype for table, _ in tables))
     out, start = np.zeros((sum(len(table) for table, _ in tables), dim), kind), 0
     for table, places in tables:

@@ -15,7 +15,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -89,17 +89,21 @@ def write(path: str | Path, item: Polyhedron | Generators) -> None:
             f"{path.name} cannot hold {type(item).__name__}: inequalities go to .ine, generators to .ext, both to .npz."
         )
     if path.suffix == ".npz":
-        write_npz(path, _npz_content(item))
+        write_npz(path, content_of(item))
     else:
         _write_whole(path, format_cdd(item).encode())
 
 
 def write_npz(path: Path, content: dict[str, Array]) -> None:
     """The arrays in a file; numbers of Python as text."""
+    _write_whole(path, as_npz(content, np.savez_compressed))
+
+
+def as_npz(content: dict[str, Array], save: Callable[..., None]) -> bytes:
+    """The arrays in the bytes of a file, by NumPy's ``savez`` or ``savez_compressed``."""
     buffer = io.BytesIO()
-    arrays: dict[str, Any] = {name: _storable(values) for name, values in content.items()}
-    np.savez_compressed(buffer, **arrays)
-    _write_whole(path, buffer.getvalue())
+    save(buffer, **{name: _storable(values) for name, values in content.items()})
+    return buffer.getvalue()
 
 
 def _write_whole(path: Path, data: bytes) -> None:
@@ -113,7 +117,8 @@ def _write_whole(path: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def _npz_content(item: Polyhedron | Generators) -> dict[str, Array]:
+def content_of(item: Polyhedron | Generators) -> dict[str, Array]:
+    """What an .npz holds of a set."""
     if isinstance(item, Generators):
         return dict(zip(HULL, item.stated, strict=True))
     content: dict[str, Array] = {"shape": np.array(item.shape, np.int64)}
@@ -137,15 +142,16 @@ def _storable(values: Array) -> Array:
 
 def _read_npz(path: Path) -> Polyhedron | Generators:
     with path.open("rb") as opened:
-        content = _arrays(opened, path.name)
+        content = arrays(opened, path.name)
     names = {name.partition(".")[0] for name in content}
     if not names & {*SET, *HULL}:
         raise FileFormatError(f"{path.name} holds {sorted(content)}; expected some of {', '.join(SET + HULL)}.")
     with _stating_a_set(path.name):
-        return Generators(*map(content.get, HULL)) if names & set(HULL) else _set(content)
+        return Generators(*map(content.get, HULL)) if names & set(HULL) else stated_set(content)
 
 
-def _arrays(opened: IO[bytes], name: str) -> dict[str, Array]:
+def arrays(opened: IO[bytes], name: str) -> dict[str, Array]:
+    """The arrays of an .npz."""
     try:
         with np.load(opened, allow_pickle=False) as file:
             return {name: restored(file[name]) for name in file.files}
@@ -162,7 +168,8 @@ def restored(values: Array) -> Array:
     return out.reshape(values.shape)
 
 
-def _set(content: dict[str, Array]) -> Polyhedron:
+def stated_set(content: dict[str, Array]) -> Polyhedron:
+    """The set that :func:`content_of` describes."""
     known: dict[str, Any] = {name: content[name] for name in SET if name in content}
     known |= {name: _sparse(content, name) for name in ("A", "A_eq") if f"{name}.data" in content}
     return Polyhedron(**known, shape=_counts(content["shape"]) if "shape" in content else None)
@@ -187,7 +194,9 @@ def _counts(values: Array) -> tuple[int, ...]:
 def parse_cdd(text: str, suffix: str, name: str) -> Polyhedron | Generators:
     """A set from cdd text; ``suffix`` says which kind the file's name promises."""
     lines = ["" if line.lstrip().startswith("*") else line.strip() for line in text.splitlines()]
-    _check_declared(lines, suffix, name)
+    declared = next((k for k in KINDS.values() if any(line.lower() == k.lower() for line in lines)), None)
+    if declared is not None and declared != KINDS[suffix]:
+        raise FileFormatError(f"{name} says {declared}, but its name promises {KINDS[suffix]} ({suffix}).")
     begin = _find("begin", lines, 0)
     if begin is None:
         raise FileFormatError(f"{name} has no line 'begin': it is empty, cut short, or not a cdd file.")
@@ -215,12 +224,6 @@ def _stating_a_set(name: str) -> Iterator[None]:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, IndexError) as error:
         raise FileFormatError(f"{name} does not state a set: {error}") from None
-
-
-def _check_declared(lines: list[str], suffix: str, name: str) -> None:
-    declared = next((k for k in KINDS.values() if any(line.lower() == k.lower() for line in lines)), None)
-    if declared is not None and declared != KINDS[suffix]:
-        raise FileFormatError(f"{name} says {declared}, but its name promises {KINDS[suffix]} ({suffix}).")
 
 
 def _find(word: str, lines: list[str], start: int) -> int | None:

@@ -77,11 +77,8 @@ class Generators:
         rays = exact.rays[sort_rows(exact.rays)]
         made = cls.__new__(cls)
         made.exact = ExactGenerators(exact.numerators[order], exact.denominators[order], rays, exact.lines)
-        made.vertices, made.rays, made.lines = (
-            vertices[order],
-            directions_to_float(rays),
-            directions_to_float(exact.lines),
-        )
+        made.vertices = vertices[order]
+        made.rays, made.lines = directions_to_float(rays), directions_to_float(exact.lines)
         return made
 
     @classmethod

@@ -146,14 +146,11 @@ def _expressed(A: Array, b: Array, offsets: Array, back: Array, error: Array) ->
     through, rounding_g = _product(G, offsets[:, None])
     g = b - through[:, 0]
     error_g = error @ np.abs(offsets) + rounding_g[:, 0] + 4 * EPS * (np.abs(b) + np.abs(G) @ np.abs(offsets))
-    _refuse_large(np.maximum(error.max(axis=1, initial=0.0), error_g), np.abs(G).sum(axis=1) + np.abs(g))
-    return np.where(np.abs(G) <= error, 0.0, G), np.where(np.abs(g) <= error_g, 0.0, g)
-
-
-def _refuse_large(errors: Array, sizes: Array) -> None:
+    errors, sizes = np.maximum(error.max(axis=1, initial=0.0), error_g), np.abs(G).sum(axis=1) + np.abs(g)
     worst = float((errors / np.maximum(sizes, 1e-300)).max(initial=0.0))
     if worst > MOST_ERROR:
         raise UnverifiedError(
             f"The rows are too ill-conditioned for floats: one of them keeps an error of {worst:.1e} (relative) "
             f"when it is expressed through independent ones. {ADVICE}"
         )
+    return np.where(np.abs(G) <= error, 0.0, G), np.where(np.abs(g) <= error_g, 0.0, g)

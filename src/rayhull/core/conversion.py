@@ -123,16 +123,11 @@ def _watched(run: Callable[[], int], progress: _Progress, watch: Any) -> int:
             progress.report(watch)
     except BaseException:
         progress.stop = 1
-        _wait_for(done)
+        while not done.is_set():  # also through further Ctrl-C: it takes milliseconds
+            with contextlib.suppress(KeyboardInterrupt):
+                done.wait()
         raise
     return outcome[0]
-
-
-def _wait_for(done: threading.Event) -> None:
-    """Wait, also through further Ctrl-C: it takes milliseconds."""
-    while not done.is_set():
-        with contextlib.suppress(KeyboardInterrupt):
-            done.wait()
 
 
 def _opened(core: ctypes.CDLL, cone: Cone) -> ctypes.c_void_p:

@@ -61,7 +61,9 @@ def _find(name: str) -> tuple[ctypes.CDLL | None, str]:
     if f"rayhull core {build.digest(name)}".encode() not in path.read_bytes():
         return None, "reference (compiled from older sources; python -m rayhull.core.build renews it)"
     try:
-        return _open(path, name), f"compiled ({path.name})"
+        if name == "operators":
+            import torch  # noqa: F401  # the library looks its symbols up when it is opened
+        return ctypes.CDLL(str(path)), f"compiled ({path.name})"
     except OSError as error:
         return None, f"reference ({path.name} cannot be loaded: {error})"
     except ModuleNotFoundError:
@@ -84,9 +86,3 @@ def _level(folder: Path, portable: str) -> str:
         return portable
     ask.restype = ctypes.c_char_p
     return str(ask().decode())
-
-
-def _open(path: Path, name: str) -> ctypes.CDLL:
-    if name == "operators":
-        import torch  # noqa: F401  # the library looks its symbols up when it is opened
-    return ctypes.CDLL(str(path))

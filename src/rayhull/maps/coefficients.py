@@ -10,13 +10,14 @@ normalised ones are as cheap as a sum.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 NonNegative = Callable[[Tensor], Tensor]
+Weights = NonNegative
 LOST = 2.0**-40  # what is left of a float64 vector below this share has lost too many digits
-Weights = Callable[[Tensor], Tensor]
 
 
 # -- lines and rays --------------------------------------------------------------------------------------------------
@@ -37,17 +38,16 @@ NONNEGATIVE: dict[str, NonNegative] = {
 }
 
 
-def nonnegative_named(function: str | NonNegative) -> NonNegative:
-    """The function of this name, or the user's own."""
-    return _named("nonnegative", NONNEGATIVE, function)
-
-
 def _named(what: str, known: dict[str, NonNegative], function: str | NonNegative) -> NonNegative:
+    """The function of this name, or the user's own."""
     if callable(function):
         return function
     if function not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)} or a function, got {function!r}.")
     return known[function]
+
+
+nonnegative_named = partial(_named, "nonnegative", NONNEGATIVE)
 
 
 def without(u: Tensor, basis: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
@@ -152,7 +152,4 @@ WEIGHTS: dict[str, Weights] = {
     "softplus": normalised_softplus,
 }
 
-
-def weights_named(function: str | Weights) -> Weights:
-    """The simplex map of this name, or the user's own."""
-    return _named("simplex", WEIGHTS, function)
+weights_named = partial(_named, "simplex", WEIGHTS)

@@ -61,16 +61,14 @@ class Leak(NamedTuple):
 
         Shape: (\\*, n) each → (\\*, n)
         """
-        if not torch.is_grad_enabled() and is_plain(g) and operators.available() and self._fits(g, d):
+        alike = g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
+        if alike and not torch.is_grad_enabled() and is_plain(g) and operators.available():
             flat: Any = [v if v is None or v.ndim == 2 else v.reshape(-1, v.shape[-1]) for v in (g, d, through)]
             found = operators.leak(flat[0], flat[1], flat[2], self.unit, self.block, self.share, FAR, clamps)
             return found.reshape(g.shape)
         through = torch.where(d == 0, g, 0.0) if clamps else through
         along = along_the_set(g, d if self.unit is None else d / self.unit, self.block)
         return self.share * along if through is None else torch.lerp(through, along, self.share)
-
-    def _fits(self, g: Tensor, d: Tensor) -> bool:
-        return g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
 
 
 def damped(u: Tensor, share: float) -> Tensor:

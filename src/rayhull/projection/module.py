@@ -125,21 +125,14 @@ class Projection(OfSet):
 
     Args:
         P: the set.
-        solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"`` or ``"dual"``
-            (batched torch operations).
-        weights: positive weights of the squared distances (event shape), or a positive definite matrix (d, d).
-        infeasible: ``"raise"``, or ``"least"``: the least violation where sample-wise right-hand sides contradict
-            each other.
-        axis: the axis of x that the event stands on, where it is not the last: 1 for the channels of images.
+        solver, weights, infeasible, axis: as for :func:`rayhull.project`.
         warm_start: start each call from the active rows of the call before; pays when the same samples come again.
         leak: in training mode, the share of the gradient that passes to x as if the layer were not there, the less
             across the set the further x is away (:mod:`rayhull.maps.leak`). Coordinates that the projection ties
             together get one gradient for all of them, and a network may never learn to tell them apart; a leak of 0.1
             lets it. 0: the derivative alone.
 
-    Shape:
-        x (\*, event shape) → (\*, event shape); b (\*, m), b_eq (\*, m_eq), lower and upper (\*, event shape),
-        A (\*, m, d), A_eq (\*, m_eq, d).
+    Shape: x (\*, event shape) → (\*, event shape); sides as for :func:`rayhull.project`.
 
     Examples:
         >>> import torch, rayhull as rh

@@ -9,16 +9,16 @@ any order, and ``vmap`` is one larger batch.
 from __future__ import annotations
 
 import hashlib
-import math
+import io
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rayhull.conversion.files import arrays, as_npz, content_of, stated_set
 from rayhull.projection.project import Projector
 from rayhull.projection.sides import Sides, flat_points, flat_sides
 from rayhull.projection.solve import SIDES, Projected, pull, push
@@ -37,25 +37,10 @@ _projectors: dict[str, Projector] = {}
 
 
 def packed(projector: Projector) -> Tensor:
-    """The numbers of set and metric in one tensor of int64 words, each array after its length.
-
-    Words, because no cast of a module rounds them; one tensor, because ``torch.export`` cannot save empty ones.
-    """
-    P = projector.polyhedron
-    arrays = [np.array(P.shape)]
-    for rows in (P.inequalities, P.equalities):
-        arrays += [rows.matrix.indptr, rows.matrix.indices, rows.matrix.data, rows.rhs]
-    arrays += [P.lower_bounds, P.upper_bounds, np.zeros(0) if projector.weights is None else projector.weights]
-    return torch.from_numpy(np.concatenate([part for a in arrays for part in ([len(a)], _words(np.asarray(a)))]))
-
-
-def _unpacked(stated: Tensor) -> list[np.ndarray[Any, Any]]:
-    words, arrays = stated.cpu().numpy(), []
-    while len(words):
-        length = int(words[0])
-        arrays.append(words[1 : 1 + length])
-        words = words[1 + length :]
-    return arrays
+    """Set and metric as the bytes of an .npz: one tensor that ``torch.export`` saves and no cast of a module rounds."""
+    content, weights = content_of(projector.polyhedron), projector.weights
+    content = content if weights is None else {**content, "weights": weights}
+    return torch.frombuffer(bytearray(as_npz(content, np.savez)), dtype=torch.uint8)
 
 
 def register(projector: Projector) -> str:
@@ -68,11 +53,6 @@ def register(projector: Projector) -> str:
     return name
 
 
-def _words(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    kind = np.float64 if values.dtype.kind == "f" else np.int64
-    return np.ascontiguousarray(values.astype(kind)).view(np.int64)
-
-
 def _keep(name: str, projector: Projector) -> None:
     if len(_projectors) >= MOST:
         _projectors.pop(next(iter(_projectors)))
@@ -81,24 +61,10 @@ def _keep(name: str, projector: Projector) -> None:
 
 def _find(stated: Tensor, rows: int, dim: int, axes: int, name: str, solver: str, infeasible: str) -> Projector:
     if name not in _projectors:
-        shape, *words, weights = _unpacked(stated)
-        P = _polyhedron(tuple(int(v) for v in shape), words)
-        metric = weights.view(np.float64) if len(weights) else None
-        _keep(name, Projector(P, weights=metric, solver=solver, infeasible=infeasible))
+        content = arrays(io.BytesIO(stated.cpu().numpy().tobytes()), name)
+        P, weights = stated_set(content), content.get("weights")
+        _keep(name, Projector(P, weights=weights, solver=solver, infeasible=infeasible))
     return _projectors[name]
-
-
-def _polyhedron(shape: tuple[int, ...], words: list[np.ndarray[Any, Any]]) -> Polyhedron:
-    from rayhull.sets.polyhedron import Polyhedron
-
-    rows: list[Any] = []
-    for indptr, indices, data, rhs in (words[:4], words[4:8]):
-        size = len(indptr) - 1, math.prod(shape)
-        matrix = sp.csr_array((data.view(np.float64), indices, indptr), shape=size)
-        rows += [matrix, rhs.view(np.float64)] if len(rhs) else [None, None]
-    lower, upper = (v.view(np.float64).reshape(shape) for v in words[8:])
-    A, b, A_eq, b_eq = rows
-    return Polyhedron(A, b, A_eq, b_eq, lower, upper, shape)
 
 
 # -- the operators -----------------------------------------------------------------------------------------------------
@@ -138,8 +104,7 @@ def nearest_derivative(along: Sequence[Any], multipliers: Tensor, x: Tensor, *ca
         if len(along) > 1:
             changes = flat_sides(P, dict(zip(NAMES, along[1:], strict=True)), _batch(P, x), done.z)
             return [push(done, first, changes).reshape(x.shape)]
-        shapes = [None if v is None else v.shape for v in sides[:SIDES]]
-        own, *rest = pull(done, shapes, [i for i, v in enumerate(values) if v is not None], first)
+        own, *rest = pull(done, [None if v is None else v.shape[1] for v in sides[:SIDES]], first)
     given = (_of_side(P, *each, x) for each in zip(NAMES, rest, values, strict=True) if each[2] is not None)
     return [cast(Tensor, own).reshape(x.shape), *given]
 
@@ -155,10 +120,8 @@ def _batch(P: Polyhedron, x: Tensor) -> torch.Size:
 
 
 def _of_side(P: Polyhedron, name: str, grad: Any, side: Tensor, x: Tensor) -> Tensor:
-    """The gradient (1 or n, length) in the shape of its side, summed over the samples that share it."""
-    batch = _batch(P, x)
-    lead = batch if len(grad) == batch.numel() else (1,) * len(batch)
-    return grad.to(side.dtype).reshape(*lead, *side_shapes(P, {})[name]).sum_to_size(side.shape)
+    """The gradient (n, length) in the shape of its side, summed over the samples that share it."""
+    return grad.reshape(*_batch(P, x), *side_shapes(P, {})[name]).sum_to_size(side.shape).to(side.dtype)
 
 
 def _active(projector: Projector, multipliers: Tensor, x: Tensor, values: tuple[Any, ...]) -> tuple[Projected, Sides]:

@@ -15,7 +15,7 @@ from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.intervals import has_short_factor
 from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint
+from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
@@ -24,10 +24,10 @@ from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
-    from rayhull.sets.products import BlockGroup
 
+BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
-    "auto": (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded, *GENERIC),
+    "auto": (*BY_STRUCTURE, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
     "dual": (Clamp, DualNewton),
 }
@@ -116,7 +116,8 @@ class Block:
     @cached_property
     def solver(self) -> Solver:
         """The first that fits, made when it is asked for: a factor of many rows takes long."""
-        return _solver(self.form, self.name)
+        with one_blas_thread():
+            return first_that_fits(SOLVERS[self.name], self.form)
 
     @cached_property
     def fallbacks(self) -> tuple[Solver, ...]:
@@ -177,6 +178,12 @@ class Block:
         own, m, n = self.on(w.device), self.form.m, len(w) // self.count
         inequalities, equalities = w[:, :m] / own.norms_of_inequalities, own.combined_back(w[:, m:])
         return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
+
+    def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
+        """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
+        own, v = self.on(w.device), problem.shifted(w)
+        rows[:, own.inequalities], rows_eq[:, own.equalities] = self.stated_units(w)
+        own.places.write_gradient(v - problem.clip(v), bounds)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_constants": {}}
@@ -249,28 +256,15 @@ def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", devi
 
 @one_blas_thread()
 def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    return tuple(
-        _block(P, group, members, w, solver, on_host)
-        for group in P.mirrored_groups
-        for members, w in _by_weights(weights, group.index)
-    )
-
-
-def _block(P: Polyhedron, group: BlockGroup, members: Array, w: Array | None, solver: str, on_host: bool) -> Block:
-    form = StandardForm.of(group.polyhedron, w, compiled=on_host)
-    m, k = form.m, form.matrix.count - form.m
-    rows = P.layout.inequalities[group.rows[members, :m]]
-    rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-    return Block(form, solver, group.index[members], group.sign[members], rows, rows_eq)
-
-
-@one_blas_thread()
-def _solver(form: StandardForm, name: str) -> Solver:
-    """The last one fits everything."""
-    for kind in SOLVERS[name][:-1]:
-        if kind.fits(form):
-            return kind(form)
-    return SOLVERS[name][-1](form)
+    blocks = []
+    for group in P.mirrored_groups:
+        for members, w in _by_weights(weights, group.index):
+            form = StandardForm.of(group.polyhedron, w, compiled=on_host)
+            m, k = form.m, form.matrix.count - form.m
+            rows = P.layout.inequalities[group.rows[members, :m]]
+            rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
+            blocks.append(Block(form, solver, group.index[members], group.sign[members], rows, rows_eq))
+    return tuple(blocks)
 
 
 def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array | None]]:
@@ -285,18 +279,9 @@ def _by_weights(weights: Array | None, index: Array) -> list[tuple[Array, Array 
 def structure(P: Polyhedron) -> str | None:
     """What makes the nearest point of a block cheap, whatever is compiled; None for rows of no kind that we know."""
     form = StandardForm.of(P)
-    if form.matrix.count == 0:
-        return "bounds alone"
-    if form.matrix.count == 1:
-        return "one row and bounds"
-    if form.m == 0 and not form.bounded:
-        return "equalities alone"
-    if form.differences is not None:
-        return "a chain" if path_order(form) is not None else "differences of coordinates"
-    rows = form.matrix.rows
-    if form.m == form.matrix.count and not form.bounded and (is_curve(rows) or banded_order(rows) is not None):
-        return "a curve, along its band"
-    return None
+    found = next((kind.structure for kind in BY_STRUCTURE if kind.fits(form)), None)
+    is_smooth = form.m == form.matrix.count and not form.bounded and is_curve(form.matrix.rows)
+    return Banded.structure if found is None and is_smooth else found
 
 
 def is_short(P: Polyhedron) -> bool:
@@ -313,15 +298,8 @@ def band_of(P: Polyhedron) -> Array | None:
 
 def chain_path(P: Polyhedron) -> Array | None:
     """The coordinates in increasing order where a block is a chain x_i <= x_j and nothing else, exactly; else None."""
-    rows = P.rows.matrix
-    if (
-        len(P.rows) != len(P.inequalities)
-        or len(P.equality_rows)
-        or P.rows.rhs.any()
-        or (np.diff(rows.indptr) != 2).any()
-    ):
-        return None
-    if rows.data.reshape(-1, 2).sum(1).any():
+    only_rows = len(P.rows) == len(P.inequalities) and not len(P.equality_rows) and not P.rows.rhs.any()
+    if not only_rows or (np.diff(P.rows.indptr) != 2).any() or P.rows.data.reshape(-1, 2).sum(1).any():
         return None
     found = path_order(StandardForm.of(P))
     return None if found is None else found[0]

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rayhull.projection.standard_form import LinearMap, StandardForm
+from rayhull.projection.standard_form import Matrix, StandardForm
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Problem:
     All numbers are float64 on the device of the points; c and the bounds have one row for all samples, or one for each.
     """
 
-    matrix: LinearMap  # G: (M, d), or (N, M, d)
+    matrix: Matrix  # G: (M, d), or (N, M, d)
     m: int
     c: Tensor  # (1 or N, M)
     lower: Tensor  # (1 or N, d)
@@ -68,10 +68,6 @@ class Problem:
         assert self.x is not None
         return self.places.read(self.x)
 
-    def serves(self, g: Tensor) -> bool:
-        """Whether kernels can write a gradient like g: of plain samples on the CPU, in their dtype."""
-        return self.x is not None and self.x.dtype == g.dtype and g.is_cpu
-
     def shifted(self, multipliers: Tensor) -> Tensor:
         """v = y − G^T multipliers; the nearest point is v clipped to the bounds. Shape: (N, d)."""
         return self.y - self.matrix.transposed_times(multipliers) if self.matrix.count else self.y
@@ -95,9 +91,10 @@ class Problem:
         """The problem of other points (N, d)."""
         return replace(self, points=y, places=None, x=None, out=None)
 
-    def without_bounds(self) -> Problem:
-        lower, upper = (torch.full_like(v, sign * torch.inf) for v, sign in ((self.lower, -1), (self.upper, 1)))
-        return replace(self, lower=lower, upper=upper)
+    @property
+    def brings_bounds(self) -> bool:
+        """Whether the call brought bounds, of a set that has none."""
+        return self.may_be_empty and bool(self.lower.isfinite().any() | self.upper.isfinite().any())
 
     def take(self, samples: Tensor) -> Problem:
         """The problem of some of the samples."""
@@ -150,6 +147,7 @@ class Solver:
     """Nearest points for one kind of block. A new solver is a class with these two methods and a line in ``plan``."""
 
     name: ClassVar[str] = ""
+    structure: ClassVar[str | None] = None  # what makes the nearest point of its blocks cheap
     may_be_long: ClassVar[bool] = False  # seconds for a sample with many rows
 
     def __init__(self, form: StandardForm | None = None) -> None:
@@ -159,7 +157,7 @@ class Solver:
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         """Whether this solver serves blocks of this form; asked once, when the plan is made."""
-        raise NotImplementedError
+        return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         """Nearest points, each with its residual; ``guess``: multipliers to start from, (N, M)."""

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayhull.core import operators
 from rayhull.errors import RayhullError
 from rayhull.maps.graphs import applied
 from rayhull.maps.leak import Leak
@@ -33,7 +32,6 @@ class Projector:
             raise ValueError(f'infeasible must be "raise" or "least", got {infeasible!r}.')
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
-        self._plans: dict[bool, Plan] = {}  # of direct calls, with and without the compiled core
         self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
@@ -65,10 +63,8 @@ class Projector:
 
     def direct(self, x: Tensor, leak: Leak | None = None) -> Tensor | None:
         """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open."""
-        points, compiled = x.detach(), operators.available()
-        if compiled not in self._plans:
-            self._plans[compiled] = plan(self.polyhedron, self.weights, self.solver)
-        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self._plans[compiled])
+        points = x.detach()
+        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan("cpu"))
         for block in done.plan:
             problem = block.problem(points, None, done.z)
             solution = block.solver.solve(problem)
@@ -83,9 +79,7 @@ class Projector:
         """Residuals, steps, solvers and multipliers of a call."""
         P = self.polyhedron
         batch = tuple(x.shape[: x.ndim - len(P.shape)])
-        rows = len(P.inequalities), len(P.equalities)
-        found = info(done, rows) if done.scaling is None else sample_rows.info(x.reshape(-1, P.dim), done, self.weights)
-        return found.reshaped(batch, P.shape)
+        return info(done, (len(P.inequalities), len(P.equalities))).reshaped(batch, P.shape)
 
 
 def refuse_hidden(x: Tensor) -> None:
@@ -128,7 +122,8 @@ def project(
             ellipsoids (\*, event shape).
         axis: the axis of x that the event stands on, and of the sides that have as many axes: 1 for the channels of
             images. What ``return_info`` adds has it last.
-        solver: ``"auto"``, ``"active set"`` or ``"dual"``.
+        solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"`` or ``"dual"``
+            (batched torch operations).
         infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
-from rayhull.projection.problem import Problem, Solution, Solver
+from rayhull.core import operators
+from rayhull.projection.plan import Block
+from rayhull.projection.problem import Problem, Solution
 from rayhull.projection.sides import Sides
-from rayhull.projection.solve import Info, Projected, answered, mask
+from rayhull.projection.solve import Projected, solve
 from rayhull.projection.solvers.any_rows import DualNewton, SampleActiveSet
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import SampleMatrix, regularised_solve
@@ -60,30 +62,63 @@ def of_each_sample(P: Polyhedron, sides: Sides, x: Tensor) -> Iterator[Tensor]:
         yield value.to(torch.float64).expand(len(x), *value.shape[1:])
 
 
-class Scaling(NamedTuple):
-    """From the unit rows back to those of A and A_eq."""
+class SampleBlock(Block):
+    """All coordinates of a call as one block: unit rows in the metric's coordinates, differentiable.
 
-    norms: Tensor  # (n, M)
-    bounds: tuple[Tensor, Tensor] | None  # coordinates whose upper and lower bounds became rows after those of A
+    A full matrix of weights turns bounds into rows, after those of A.
+    """
 
+    count = 1
 
-def standard_form(P: Polyhedron, sides: Sides, x: Tensor, coordinates: Coordinates) -> tuple[Problem, Scaling]:
-    """Unit rows in the metric's coordinates, differentiable; a full matrix of weights turns bounds into rows."""
-    b, b_eq, lower, upper, A, A_eq = of_each_sample(P, sides, x)
-    y, bounds = x.to(torch.float64), None
-    if coordinates.factor is not None:
-        bounds = high, low = _bounded(upper, "upper"), _bounded(lower, "lower")
-        eye = torch.eye(y.shape[1], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
-        A = torch.cat([A, eye[:, high], -eye[:, low]], 1)
-        b = torch.cat([b, upper[:, high], -lower[:, low]], 1)
-        lower, upper = torch.full_like(lower, -torch.inf), torch.full_like(upper, torch.inf)
-    else:
-        lower, upper = coordinates.to_standard(lower), coordinates.to_standard(upper)
-    G, c = coordinates.rows(torch.cat([A, A_eq], 1)), torch.cat([b, b_eq], 1)
-    norms = _norms(G.detach())
-    rows, y = SampleMatrix(G / norms[..., None]), coordinates.to_standard(y)
-    problem = Problem(rows, A.shape[1], c / norms, lower, upper, y, may_be_empty=True)
-    return problem, Scaling(norms, bounds)
+    def __init__(self, P: Polyhedron, sides: Sides, x: Tensor, weights: Array | None) -> None:
+        b, b_eq, lower, upper, A, A_eq = of_each_sample(P, sides, x)
+        self.coordinates, self.m, self.bounded = Coordinates(weights, x), A.shape[1], None
+        if self.coordinates.factor is None:
+            lower, upper = self.coordinates.to_standard(lower), self.coordinates.to_standard(upper)
+        else:
+            self.bounded = high, low = _bounded(upper, "upper"), _bounded(lower, "lower")
+            eye = torch.eye(x.shape[1], dtype=A.dtype, device=x.device).expand(len(x), -1, -1)
+            A = torch.cat([A, eye[:, high], -eye[:, low]], 1)
+            b = torch.cat([b, upper[:, high], -lower[:, low]], 1)
+            lower, upper = torch.full_like(lower, -torch.inf), torch.full_like(upper, torch.inf)
+        G, c = self.coordinates.rows(torch.cat([A, A_eq], 1)), torch.cat([b, b_eq], 1)
+        self.norms = _norms(G.detach())
+        rows, y = SampleMatrix(G / self.norms[..., None]), self.coordinates.to_standard(x.to(torch.float64))
+        self.followed = Problem(rows, A.shape[1], c / self.norms, lower, upper, y, may_be_empty=True)
+        on_host = x.device.type == "cpu" and operators.available()
+        solvers = (*((SampleActiveSet(),) if on_host else ()), DualNewton(), LeastDistance())
+        self.solver, self.fallbacks = solvers[0], solvers[1:]
+
+    @property
+    def numbers(self) -> tuple[Tensor, ...]:
+        """All that autograd may follow."""
+        return self.followed.y, self.followed.matrix.dense(self.followed.y), *self.followed.sides
+
+    def problem(self, x: Tensor, sides: Sides | None = None, out: Tensor | None = None) -> Problem:
+        y, rows, c, lower, upper = (v.detach() for v in self.numbers)
+        return replace(self.followed, matrix=SampleMatrix(rows), c=c, lower=lower, upper=upper, points=y)
+
+    def points(self, problem: Problem, solution: Solution) -> Tensor:
+        """The certified points, with the derivative of the formula on their faces. Shape: (n, D)."""
+        assert solution.z is not None
+        if not any(v.requires_grad for v in self.numbers):
+            return self.coordinates.to_plain(solution.z)
+        constant = solution.multipliers.isnan().any(1) | (problem.lower > problem.upper).any(1)  # no feasible point
+        face = _on_face(self.followed, problem.active(solution.multipliers), problem.at_bound(solution.multipliers))
+        return self.coordinates.to_plain(solution.z + torch.where(constant[:, None], 0.0, face - face.detach()))
+
+    def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
+        """As of constant rows; bounds that were rows are bounds again."""
+        stated = w / self.norms
+        rows[:], rows_eq[:] = stated[:, : self.m], stated[:, problem.m :]
+        if self.bounded is None:
+            v = problem.shifted(w)
+            bounds += self.coordinates.to_standard(v - problem.clip(v))
+        else:
+            high, low = self.bounded
+            split = problem.m - int(low.sum())
+            bounds[:, high] += stated[:, self.m : split]
+            bounds[:, low] -= stated[:, split : problem.m]
 
 
 def _bounded(bound: Tensor, name: str) -> Tensor:
@@ -104,38 +139,10 @@ def _norms(G: Tensor) -> Tensor:
 @_disable_dynamo  # iterations that end by themselves; a program that is exported cannot hold them
 def nearest(P: Polyhedron, x: Tensor, sides: Sides, weights: Array | None, infeasible: str) -> tuple[Tensor, Projected]:
     """Nearest points (n, D), and how they were found."""
-    coordinates = Coordinates(weights, x)
-    followed, scaling = standard_form(P, sides, x, coordinates)
+    block = SampleBlock(P, sides, x, weights)
     with torch.no_grad():
-        y, rows, c, lower, upper = (v.detach() for v in _numbers(followed))
-        problem = replace(followed, matrix=SampleMatrix(rows), c=c, lower=lower, upper=upper, points=y)
-        solver, *fallbacks = _solvers(x)
-        solution, done = solver.solve(problem), Projected(x, (), scaling=scaling)
-        if not solution.solved:
-            answered(done, problem, solution, solver, tuple(fallbacks), 1, infeasible)
-    z = _with_derivative(followed, problem, solution)
-    done.keep(problem, solution)
-    return coordinates.to_plain(z).to(x.dtype), done
-
-
-def _solvers(x: Tensor) -> tuple[Solver, ...]:
-    """Who is asked, in this order; the first serves the device of the points."""
-    on_host = x.device.type == "cpu" and SampleActiveSet.fits(None)
-    return (*((SampleActiveSet(),) if on_host else ()), DualNewton(), LeastDistance())
-
-
-def _numbers(problem: Problem) -> tuple[Tensor, ...]:
-    return problem.y, problem.matrix.dense(problem.y), *problem.sides
-
-
-def _with_derivative(followed: Problem, problem: Problem, solution: Solution) -> Tensor:
-    """The certified points, with the derivative of the formula on their faces."""
-    assert solution.z is not None
-    if not any(v.requires_grad for v in _numbers(followed)):
-        return solution.z
-    constant = solution.multipliers.isnan().any(1) | (problem.lower > problem.upper).any(1)  # no feasible point
-    face = _on_face(followed, problem.active(solution.multipliers), problem.at_bound(solution.multipliers))
-    return solution.z + torch.where(constant[:, None], 0.0, face - face.detach())
+        done = solve((block,), x.detach(), sides, infeasible)
+    return block.points(done.problems[0], done.solutions[0]).to(x.dtype), done
 
 
 def _on_face(problem: Problem, active: Tensor, at_bound: Tensor) -> Tensor:
@@ -144,23 +151,3 @@ def _on_face(problem: Problem, active: Tensor, at_bound: Tensor) -> Tensor:
     rows, free = problem.matrix, at_bound == 0
     w = regularised_solve(rows.dense(start), rows.times(start) - problem.c, active, free)
     return start - torch.where(free, rows.transposed_times(w), 0.0)
-
-
-def info(x: Tensor, done: Projected, weights: Array | None) -> Info:
-    """As for constant rows; bounds that were rows are bounds again. Shape of x: (n, D)."""
-    problem, solution, scaling = done.problems[0], done.solutions[0], done.scaling
-    assert scaling is not None
-    m, multipliers = problem.m, solution.multipliers / scaling.norms
-    if scaling.bounds is None:
-        v = problem.shifted(solution.multipliers)
-        bounds = Coordinates(weights, x).to_standard(v - problem.clip(v))
-    else:
-        high, low = scaling.bounds
-        split = problem.m - int(low.sum())
-        m = split - int(high.sum())
-        bounds = multipliers.new_zeros(x.shape)
-        bounds[:, high] += multipliers[:, m:split]
-        bounds[:, low] -= multipliers[:, split : problem.m]
-    samples = mask(done.fallback, len(x), x), mask(done.infeasible, len(x), x)
-    rows, rows_eq = multipliers[:, :m], multipliers[:, problem.m :]
-    return Info(solution.residual, solution.steps, (_solvers(x)[0].name,), *samples, rows, rows_eq, bounds)

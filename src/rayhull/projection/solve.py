@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from rayhull.projection.plan import Block, Plan
 from rayhull.projection.problem import SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver, unproven_empty
 from rayhull.projection.sides import NONE, Sides
 from rayhull.projection.solvers.one_by_one import least_violation
-
-if TYPE_CHECKING:
-    from rayhull.projection.sample_rows import Scaling
 
 LARGE = 1_000_000  # numbers
 LONG = 1_000_000  # numbers in the rows of all samples, or of ten alike, from which a search gets a thread of its own
@@ -47,7 +44,6 @@ class Projected:
     solutions: list[Solution] = field(default_factory=list)
     fallback: list[Tensor] = field(default_factory=list)  # samples that a second solver answered
     infeasible: list[Tensor] = field(default_factory=list)  # samples that have no feasible point
-    scaling: Scaling | None = None  # where the rows were those of the sample
 
     def keep(self, problem: Problem, solution: Solution) -> None:
         """Note the solution of a kind of block, and bring its points to their places."""
@@ -60,9 +56,10 @@ class Projected:
 
     def active(self, grad: Any = None, out: Any = None) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each kind of block whose gradient no kernel writes to out."""
+        problem: Any
         for block, problem, multipliers in zip(self.plan, self.problems, self.multipliers, strict=True):
-            served = grad is not None and out is not None and not self.infeasible and problem.serves(grad)
-            if served and block.solver.pull(problem, multipliers, grad, out):
+            has_kernel = out is not None and not self.infeasible and grad.is_cpu and grad.dtype == problem.x.dtype
+            if has_kernel and block.solver.pull(problem, multipliers, grad, out):
                 continue
             constant = multipliers.isnan().any(1, keepdim=True) if self.infeasible else None
             yield block, problem, problem.active(multipliers), problem.at_bound(multipliers), constant
@@ -76,7 +73,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
         problem = block.problem(points, given, done.z)
         solution = _patiently(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
-            answered(done, problem, solution, block.solver, block.fallbacks, block.count, infeasible)
+            _answer(done, problem, solution, block, infeasible)
         done.keep(problem, solution)
     if points is not x:
         done.z = done.z.to(x.dtype)
@@ -102,20 +99,12 @@ def _is_large(problem: Problem) -> bool:
     return max(problem.size, 10) * size >= LONG and problem.lower.device.type == "cpu"
 
 
-def answered(
-    done: Projected,
-    problem: Problem,
-    solution: Solution,
-    first: Solver,
-    fallbacks: tuple[Solver, ...],
-    count: int,
-    infeasible: str,
-) -> None:
-    """Fill in what the first solver left open, or raise with the names of the samples; ``count``: blocks in each."""
+def _answer(done: Projected, problem: Problem, solution: Solution, block: Block, infeasible: str) -> None:
+    """Fill in what the first solver left open, or raise with the names of the samples."""
     solution.read_from(problem)
     solution.status[unproven_empty(problem, solution)] = UNSOLVED
-    tried = [first.name]
-    for solver in fallbacks:
+    tried, count = [block.solver.name], block.count
+    for solver in block.fallbacks:
         left = (solution.status == UNSOLVED).nonzero()[:, 0]
         if not len(left):
             break
@@ -195,30 +184,23 @@ class Info:
 
     def reshaped(self, batch: tuple[int, ...], event: tuple[int, ...]) -> Info:
         """The same with the batch shape of x in place of one flat batch."""
-        flat = {name: getattr(self, name).reshape(batch) for name in ("residual", "steps", "fallback", "infeasible")}
-        rows = {name: getattr(self, name) for name in ("multipliers", "multipliers_eq")}
-        rows = {name: v.reshape(*batch, v.shape[1]) for name, v in rows.items()}
-        return replace(self, **flat, **rows, bound_multipliers=self.bound_multipliers.reshape(*batch, *event))
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        found: dict[str, Any] = {name: v.reshape(batch + v.shape[1:]) for name, v in tensors.items()}
+        return replace(self, **found | {"bound_multipliers": self.bound_multipliers.reshape(batch + event)})
 
 
 def info(done: Projected, rows: tuple[int, int]) -> Info:
     """Gather what the blocks found, in one flat batch; ``rows``: the numbers of stated inequalities and equalities."""
     n, like = len(done.z), done.z
     residual, steps = like.new_zeros(n, dtype=torch.float64), like.new_zeros(n, dtype=torch.int64)
-    multipliers, multipliers_eq = (like.new_zeros((n, count), dtype=torch.float64) for count in rows)
-    bounds = torch.zeros_like(like, dtype=torch.float64)
+    multipliers = [like.new_zeros((n, count), dtype=torch.float64) for count in (*rows, like.shape[1])]
     for block, problem, solution in zip(done.plan, done.problems, done.solutions, strict=True):
-        own, lam = block.on(like.device), solution.multipliers
         residual = torch.maximum(residual, solution.residual.reshape(n, -1).amax(1))
         steps = torch.maximum(steps, solution.steps.reshape(n, -1).amax(1))
-        for target, places, part in zip(
-            (multipliers, multipliers_eq), (own.inequalities, own.equalities), block.stated_units(lam), strict=True
-        ):
-            target[:, places] = part
-        own.places.write_gradient(problem.shifted(lam) - problem.clip(problem.shifted(lam)), bounds)
+        block.write_multipliers(problem, solution.multipliers, *multipliers)
     solvers = tuple(block.solver.name for block in done.plan)
-    samples = mask(done.fallback, n, like), mask(done.infeasible, n, like)
-    return Info(residual, steps, solvers, *samples, multipliers, multipliers_eq, bounds)
+    samples = (_mask(named, n, like) for named in (done.fallback, done.infeasible))
+    return Info(residual, steps, solvers, *samples, *multipliers)
 
 
 def _empty_like(x: Tensor) -> Tensor:
@@ -228,7 +210,7 @@ def _empty_like(x: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(x.shape, np.float32 if x.dtype == torch.float32 else np.float64))
 
 
-def mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
+def _mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
     """True for the samples that are named."""
     mask = torch.zeros(n, dtype=torch.bool, device=like.device)
     for named in samples:
@@ -260,12 +242,12 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         _, away, *_ = ctx.saved_tensors
-        wanted = [i for i, like in enumerate(ctx.like) if like is not None and ctx.needs_input_grad[i + 3]]
-        shapes = [None if like is None else like[0] for like in ctx.like]
+        needed = zip(ctx.like, ctx.needs_input_grad[3:], strict=True)
+        lengths = [like[0][1] if like is not None and needs else None for like, needs in needed]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
-        own, *rest = apply(ctx.done, shapes, wanted, grads[0])
+        own, *rest = apply(ctx.done, lengths, grads[0])
         own = own if ctx.leak is None else ctx.leak.gradient(grads[0], away, own)
-        sides = (v if v is None else v.to(like[1]) for v, like in zip(rest, ctx.like, strict=False))
+        sides = (v if v is None else v.sum_to_size(like[0]).to(like[1]) for v, like in zip(rest, ctx.like, strict=True))
         return None, None, own, *sides
 
 
@@ -273,20 +255,23 @@ class Pull(torch.autograd.Function):
     """The transposed derivative; its own derivative is the derivative."""
 
     @staticmethod
-    def forward(ctx: Any, done: Projected, shapes: list[Any], wanted: list[int], grad: Tensor) -> Gradients:
+    def forward(ctx: Any, done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradients:
         ctx.done = done
-        return pull(done, shapes, wanted, grad)
+        return pull(done, lengths, grad)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return None, None, None, push(ctx.done, grads[0], Sides(*grads[1:]))
+        return None, None, push(ctx.done, grads[0], Sides(*grads[1:]))
 
 
-def pull(done: Projected, shapes: list[Any], wanted: Sequence[int], grad: Tensor) -> Gradients:
-    """Gradients with respect to x and the wanted ones of b, b_eq, lower, upper. Shape: grad (n, D)."""
-    n = len(grad)
+def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradients:
+    """Gradients with respect to x and to b, b_eq, lower, upper, of each sample; without a length it is not wanted.
+
+    Shape: grad (n, D) → (n, D), (n, length) each.
+    """
     out = torch.empty_like(grad, memory_format=torch.contiguous_format)
-    full = [grad.new_zeros((n, shapes[i][1]), dtype=torch.float64) if i in wanted else None for i in range(SIDES)]
+    sides = [None if v is None else grad.new_zeros((len(grad), v), dtype=torch.float64) for v in lengths]
+    wanted = any(v is not None for v in sides)
     grad = grad if grad.is_contiguous() else grad.contiguous()
     for block, problem, active, at_bound, constant in done.active(grad, None if wanted else out):
         own, held = block.on(grad.device), at_bound != 0
@@ -297,8 +282,7 @@ def pull(done: Projected, shapes: list[Any], wanted: Sequence[int], grad: Tensor
         r = g - problem.matrix.transposed_times(w) if problem.matrix.count else g
         places.write_gradient(r.masked_fill(held, 0.0), out)
         if wanted:
-            _pull_sides(full, block, r, w, at_bound)
-    sides = (v if v is None or shapes[i][0] == n else v.sum(0, keepdim=True) for i, v in enumerate(full))
+            _pull_sides(sides, block, r, w, at_bound)
     return (out, *sides)
 
 

@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,33 +37,6 @@ ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational e
 
 
 # -- the rows as a linear map ----------------------------------------------------------------------------------------
-
-
-class LinearMap(Protocol):
-    """What solvers, certificate and derivative ask of the rows."""
-
-    count: int  # M, the number of rows
-
-    def times(self, v: Tensor) -> Tensor:
-        """G v for each sample. Shape: (N, d) → (N, M)."""
-
-    def transposed_times(self, w: Tensor) -> Tensor:
-        """G^T w for each sample. Shape: (N, M) → (N, d)."""
-
-    def dense(self, like: Tensor) -> Tensor:
-        """G (M, d) or (N, M, d) on the device of ``like``."""
-
-    def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
-        """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the coordinates at no bound. (N, M)."""
-
-    def take(self, samples: Tensor) -> LinearMap:
-        """The rows of some of the samples."""
-
-    def array(self, sample: int) -> Array:
-        """G (M, d) of one sample in NumPy."""
-
-    def step(self, like: Tensor) -> Tensor:
-        """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
 
 
 class Matrix:
@@ -138,16 +111,14 @@ class Matrix:
 
     @cached_property
     def transposed(self) -> Array:
+        """Gᵀ (d, M), a copy: the product is then the same, bit by bit, however its points lie in memory."""
         return np.ascontiguousarray(self.dense_array.T)
 
     def dense(self, like: Tensor) -> Tensor:
-        return self._on("dense_array", like)
+        """G (M, d), or (N, M, d) of each sample, on the device of ``like``."""
+        return self.on("dense_array", like)
 
-    def inverse(self, like: Tensor) -> Tensor:
-        """G⁺ (d, M)."""
-        return self._on("pseudo_inverse", like)
-
-    def _on(self, name: str, like: Tensor) -> Tensor:
+    def on(self, name: str, like: Tensor) -> Tensor:
         """One of the matrices above on the device of ``like``, kept there."""
         key = name, like.device, like.dtype
         if key not in self._tensors:
@@ -155,14 +126,17 @@ class Matrix:
         return self._tensors[key]
 
     def times(self, v: Tensor) -> Tensor:
-        return (self._on("rows", v) @ v.mT).mT if self.sparse else v @ self._on("transposed", v)
+        """G v for each sample. Shape: (N, d) → (N, M)."""
+        return (self.on("rows", v) @ v.mT).mT if self.sparse else v @ self.on("transposed", v)
 
     def transposed_times(self, w: Tensor) -> Tensor:
-        return (self._on("columns", w) @ w.mT).mT if self.sparse else w @ self._on("dense_array", w)
+        """G^T w for each sample. Shape: (N, M) → (N, d)."""
+        return (self.on("columns", w) @ w.mT).mT if self.sparse else w @ self.dense(w)
 
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
+        """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the coordinates at no bound. (N, M)."""
         if self.count == 1:  # a number instead of a system
-            slope = (at_bound == 0).to(q.dtype) @ self.dense(q)[0].square()
+            slope = ((at_bound == 0) * self.dense(q)[..., 0, :].square()).sum(1)
             holds = active[:, 0] & (slope > 0)
             return torch.where(holds, q[:, 0] / slope.clamp_min(torch.finfo(q.dtype).tiny), 0.0)[:, None]
         if q.device.type == "cpu" and operators.available():
@@ -172,23 +146,32 @@ class Matrix:
         return regularised_solve(self.dense(q), q, active, at_bound == 0)
 
     def take(self, samples: Tensor) -> Matrix:
+        """The rows of some of the samples."""
         return self
 
     def array(self, sample: int) -> Array:
+        """G (M, d) of one sample in NumPy."""
         return self.dense_array
 
     def step(self, like: Tensor) -> Tensor:
+        """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
 
     def __reduce__(self) -> tuple[type[Matrix], tuple[sp.csr_array, int]]:
         return Matrix, (self.rows, self.m)  # without what is derived from them
 
 
-class SampleMatrix:
+class SampleMatrix(Matrix):
     """Dense rows of each sample: a tensor (N, M, d)."""
+
+    intervals = None
 
     def __init__(self, rows: Tensor) -> None:
         self.rows, self.count = rows, int(rows.shape[1])
+
+    @property
+    def compiled(self) -> operators.Rows:
+        return operators.Rows.of_samples(self.rows)
 
     def times(self, v: Tensor) -> Tensor:
         return (self.rows.to(v.dtype) @ v[..., None])[..., 0]
@@ -198,11 +181,6 @@ class SampleMatrix:
 
     def dense(self, like: Tensor) -> Tensor:
         return self.rows
-
-    def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
-        if q.device.type == "cpu" and operators.available() and self.count:
-            return operators.active_system(operators.Rows.of_samples(self.rows), q, active, at_bound)
-        return regularised_solve(self.rows, q, active, at_bound == 0)
 
     def take(self, samples: Tensor) -> SampleMatrix:
         return SampleMatrix(self.rows[samples])

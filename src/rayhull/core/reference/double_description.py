@@ -9,7 +9,7 @@ adjacency is read off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,6 @@ from rayhull.exact.numbers import INT64_SAFE, narrow, primitive
 PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
 
 Pairs = Callable[[Words, Ints, Ints, int], Iterator[Ints]]
-
-
-class Watch(Protocol):
-    """What is told where the conversion stands, and may raise."""
-
-    def say(self, row: int, rays: int, pairs: int) -> None: ...
-
-    def check(self, row: int, rays: int, pairs: int, nbytes: int) -> None: ...
 
 
 class Cone(NamedTuple):
@@ -65,8 +57,11 @@ class Cone(NamedTuple):
         return self._replace(S=np.compress(keep, self.S, axis=1), left=self.left[~gone])
 
 
-def take_next_row(cone: Cone, order: Ints, watch: Watch, pairs: Pairs = adjacency.adjacent_pairs) -> Cone:
-    """The cone with one more row, the first in ``order`` that can be told apart from zero, and no redundant ones."""
+def take_next_row(cone: Cone, order: Ints, watch: Any, pairs: Pairs = adjacency.adjacent_pairs) -> Cone:
+    """The cone with one more row, the first in ``order`` that can be told apart from zero, and no redundant ones.
+
+    ``watch`` is told where the conversion stands, and may raise.
+    """
     cone = cone.without_columns(_redundant(cone))
     if not len(cone.left) or not len(cone.S):
         return cone
@@ -95,7 +90,7 @@ def _next_column(cone: Cone, order: Ints) -> int:
     return cone.k + int(np.where(grey, np.iinfo(np.int64).max, order[cone.left]).argmin())
 
 
-def _take_row(cone: Cone, column: int, watch: Watch, search: Pairs) -> Cone:
+def _take_row(cone: Cone, column: int, watch: Any, search: Pairs) -> Cone:
     value = cone.S[:, column]
     above, below = np.flatnonzero(value > 0), np.flatnonzero(value < 0)
     kept, many = len(cone.S) - len(below), len(above) * len(below)
@@ -111,7 +106,7 @@ def _take_row(cone: Cone, column: int, watch: Watch, search: Pairs) -> Cone:
     return _replaced(cone, *_new_rays(cone, np.concatenate(adjacent), column, watch), column)
 
 
-def _new_rays(cone: Cone, pairs: Ints, column: int, watch: Watch) -> tuple[NDArray[Any], Words, floats.Floats]:
+def _new_rays(cone: Cone, pairs: Ints, column: int, watch: Any) -> tuple[NDArray[Any], Words, floats.Floats]:
     """One ray for each adjacent pair: its entries, zeros and error."""
     Z = cone.Z[pairs[:, 0]] & cone.Z[pairs[:, 1]]
     Z[:, cone.bits // 64] |= np.uint64(1) << np.uint64(cone.bits % 64)

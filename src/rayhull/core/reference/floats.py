@@ -74,12 +74,13 @@ def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
 
     Shape: rows (r, t, k), support (r, k), at least one coordinate for each ray → (r, k), (r,), (r,)
     """
+    rows = rows if rows.shape[1] else np.zeros_like(support[:, None, :], float)  # a row of zeros says as little
     r, t, k = rows.shape
     M = np.where(support[:, None, :], rows, 0.0)
     each, steps = np.arange(r), support.sum(axis=1) - 1
     unused, pivots = np.ones((r, t), bool), np.ones(r)
     owner = np.full((r, k), -1)  # the row that each pivot column belongs to
-    for step in range(int(steps.max(initial=0)) if t else 0):
+    for step in range(int(steps.max(initial=0))):
         on = np.flatnonzero(step < steps) if step >= steps.min() else slice(None)  # a slice copies nothing
         size = np.abs(M[on])
         size[~unused[on]] = 0.0
@@ -92,14 +93,9 @@ def null_vectors(rows: Floats, support: Bools) -> tuple[Floats, Floats, Floats]:
         M[ids, a] = row
         unused[ids, a] = False
         owner[ids, c] = a
-    if not t:
-        pivots[steps > 0] = 0.0
     free = np.argmax(support & (owner < 0), axis=1)
-    if t:
-        y = -np.take_along_axis(M[each, :, free], np.maximum(owner, 0), axis=1)
-        rest = np.where(unused[:, :, None], np.abs(M), 0.0).max(axis=(1, 2))
-    else:
-        y, rest = np.zeros((r, k)), np.zeros(r)
+    y = -np.take_along_axis(M[each, :, free], np.maximum(owner, 0), axis=1)
+    rest = np.where(unused[:, :, None], np.abs(M), 0.0).max(axis=(1, 2))
     y[owner < 0] = 0.0
     y[each, free] = 1.0
     y /= np.abs(y).max(axis=1, keepdims=True, initial=0.0)

@@ -92,21 +92,11 @@ def _rank(M: Ints, prime: int) -> Ints:
         a, top = below[on].argmax(axis=1), rank[on]
         row = M[on, a]
         M[on, a] = M[on, top]
-        row = row * _inverse(row[:, c], prime)[:, None] % prime
+        inverse = [[pow(v, -1, prime)] for v in row[:, c].tolist()]
+        row = row * np.array(inverse, np.int64).reshape(-1, 1) % prime
         M[on, top] = row
         factor = M[on, :, c]
         factor[np.arange(t) <= top[:, None]] = 0
         M[on] = (M[on] - factor[:, :, None] * row[:, None, :]) % prime
         rank[on] += 1
     return rank
-
-
-def _inverse(x: Ints, prime: int) -> Ints:
-    """x^(p - 2) modulo the prime p."""
-    out, power, exponent = np.ones_like(x), x % prime, prime - 2
-    while exponent:
-        if exponent & 1:
-            out = out * power % prime
-        power = power * power % prime
-        exponent >>= 1
-    return out

@@ -11,7 +11,7 @@ then follows from one small system, solved from a point that lies on the face.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -102,14 +102,9 @@ class SampleActiveSet(Compiled):
     name = "active set"
     may_be_long = True
 
-    @classmethod
-    def fits(cls, form: StandardForm | None) -> bool:
-        return operators.available()
-
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        rows = problem.matrix.dense(problem.y)
-        own = effort(rows.shape[1] + rows.shape[2], ALONE, pivots=PIVOTS)
-        return in_core(problem, operators.Rows.of_samples(rows), NO_GUESS, own)
+        own = effort(problem.matrix.count + problem.y.shape[1], ALONE, pivots=PIVOTS)
+        return in_core(problem, problem.matrix.compiled, NO_GUESS, own)
 
 
 def effort(size: int, gradient_steps: int = 0, step: float = 0.0, pivots: int = 0, **other: bool) -> operators.Effort:
@@ -129,18 +124,18 @@ def in_core(problem: Problem, rows: operators.Rows, guess: Guess, effort: operat
     return Solution(z, *found[:5]), found[5]
 
 
-def in_place(problem: Problem) -> tuple[operators.InPlace, Tensor | None]:
+def in_place(problem: Problem, out: Tensor | None = None) -> tuple[operators.InPlace, Tensor | None]:
     """Where a kernel reads and writes: the samples themselves, or the points, with the tensor that takes the answer."""
-    places = problem.places
-    if places is not None and problem.x is not None and problem.out is not None:
-        return operators.InPlace(problem.x, places.index, places.scale, problem.out), None
+    places, out = problem.places, problem.out if out is None else out
+    if places is not None and problem.x is not None and out is not None:
+        return operators.InPlace(problem.x, places.index, places.scale, out), None
     z = torch.empty_like(problem.y, memory_format=torch.contiguous_format)
     return operators.InPlace(problem.y, torch.arange(z.shape[1], dtype=torch.int32)[None], None, z), z
 
 
-def generic(form: StandardForm) -> Solver:
-    """The solver for any rows that serves the form's device."""
-    return next(kind for kind in GENERIC if kind.fits(form))(form)
+def first_that_fits(kinds: Sequence[type[Solver]], form: StandardForm) -> Solver:
+    """A solver for the form; the dual method, last in every list, fits all."""
+    return next(kind for kind in kinds if kind.fits(form))(form)
 
 
 # -- the dual method -------------------------------------------------------------------------------------------------
@@ -151,10 +146,6 @@ class DualNewton(Solver):
 
     name = "dual Newton"
     may_be_long = True
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         return refined(problem, dual_solution(problem), dual_solution)

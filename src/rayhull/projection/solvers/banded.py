@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rayhull.projection.problem import Problem, Solution
-from rayhull.projection.solvers.any_rows import Compiled, effort, generic, in_core, started
+from rayhull.projection.solvers.any_rows import GENERIC, Compiled, effort, first_that_fits, in_core, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -25,13 +25,14 @@ class Banded(Compiled):
     """Independent inequalities in an order in which each shares coordinates with at most four before it; no bounds."""
 
     name = "banded"
+    structure = "a curve, along its band"
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         order = banded_order(form.matrix.rows)
         assert order is not None
         self.rows = form.matrix.sparsely._replace(sweep=torch.from_numpy(order.astype(np.int32)))
-        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self.with_bounds = first_that_fits(GENERIC, form)  # where a call brings bounds that the set has not
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -39,7 +40,7 @@ class Banded(Compiled):
         return form.compiled and only_rows and banded_order(form.matrix.rows) is not None
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
+        if problem.brings_bounds:
             return self.with_bounds.solve(problem, guess)
         return super().solve(problem, guess)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,12 +11,9 @@ from torch import Tensor
 from rayhull.core import operators
 from rayhull.maps.closed_forms import FEW, shift_of
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
-from rayhull.projection.solvers.any_rows import Compiled, DualNewton, effort, generic, in_core, in_place, started
+from rayhull.projection.solvers.any_rows import GENERIC, Compiled, effort, first_that_fits, in_core, in_place, started
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
-
-if TYPE_CHECKING:
-    from rayhull.projection.plan import Places
 
 RANKS = 200  # longest chains that are followed to find which coordinate is below which
 ROUNDS = 3  # a shift found at the scale of y, then again at the scale of what it left
@@ -30,6 +26,7 @@ class Clamp(Solver):
     """min ½‖z − y‖² subject to lower <= z <= upper: z = clip(y, lower, upper)."""
 
     name = "clamp"
+    structure = "bounds alone"
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -50,10 +47,11 @@ class Affine(Solver):
     """z = y − G⁺(G y − c); dependent rows are allowed as long as they agree."""
 
     name = "affine"
+    structure = "equalities alone"
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
-        self.with_bounds = generic(form)  # where a call brings bounds that the set has not
+        self.with_bounds = first_that_fits(GENERIC, form)  # where a call brings bounds that the set has not
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -61,9 +59,9 @@ class Affine(Solver):
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         z = problem.y
-        if problem.may_be_empty and bool(problem.lower.isfinite().any() | problem.upper.isfinite().any()):
+        if problem.brings_bounds:
             return self.with_bounds.solve(problem, guess)
-        inverse = self.form.matrix.inverse(z)
+        inverse = self.form.matrix.on("pseudo_inverse", z)
         for _ in range(3):  # refinement: rows met to rounding
             z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
         solution = certified(problem, z, (problem.y - z) @ inverse)
@@ -80,6 +78,7 @@ class ClippedShift(Solver):
     """
 
     name = "clipped shift"
+    structure = "one row and bounds"
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
@@ -102,11 +101,10 @@ class ClippedShift(Solver):
         return solution
 
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
-        at, x = problem.places, problem.x
-        if at is None or x is None or not self.form.compiled:
+        if not self.form.compiled:
             return False
-        places, bounds = operators.InPlace(x, at.index, at.scale, out), (problem.lower, problem.upper)
-        operators.clipped_shift_backward(g, places, self.row, multipliers, bounds, problem.m == 0)
+        at, bounds = in_place(problem, out)[0], (problem.lower, problem.upper)
+        operators.clipped_shift_backward(g, at, self.row, multipliers, bounds, problem.m == 0)
         return True
 
 
@@ -145,6 +143,7 @@ class Chain(Solver):
     """
 
     name = "chain"
+    structure = "a chain"
 
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
@@ -160,77 +159,28 @@ class Chain(Solver):
             torch.as_tensor(unit_steps),
             torch.as_tensor(root[order]),
         )
-        self._along: tuple[Places, Tensor, Tensor | None] | None = None
+        self._along: tuple[Tensor, Tensor, Tensor | None] | None = None
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and path_order(form) is not None
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        assert problem.places is not None
-        assert problem.x is not None
-        assert problem.out is not None
-        index, scale = self._along_path(problem.places)
-        at = operators.InPlace(problem.x, index, scale, problem.out)
-        return Solution(None, *operators.pool_adjacent(at, self.path, problem.sides))
+        at, z = in_place(problem)
+        return Solution(z, *operators.pool_adjacent(self._along_path(at), self.path, problem.sides))
 
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
-        assert problem.places is not None
-        assert problem.x is not None
-        at = operators.InPlace(problem.x, *self._along_path(problem.places), out)
+        at = self._along_path(in_place(problem, out)[0])
         operators.pool_adjacent_backward(g, at, self.path, multipliers, (problem.lower, problem.upper))
         return True
 
-    def _along_path(self, places: Places) -> tuple[Tensor, Tensor | None]:
+    def _along_path(self, at: operators.InPlace) -> operators.InPlace:
         """The places in the order of the path; kept, for they are the same in every call."""
-        if self._along is None or self._along[0] is not places:
+        if self._along is None or self._along[0] is not at.places:
             order = self.path.order.long()
-            scale = None if places.scale is None else places.scale[:, order].contiguous()
-            self._along = places, places.index[:, order].contiguous(), scale
-        return self._along[1:]
-
-
-class Order(Solver):
-    """min ½‖z − y‖² subject to x[i] <= x[j] for some pairs and low <= x <= high: clip(nearest point of the order).
-
-    With the multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every
-    x[i] = x[j], and z = clip(y − G^T multipliers) by construction. It needs one low and one high for all coordinates.
-    """
-
-    name = "order, clamped"
-
-    def __init__(self, form: StandardForm) -> None:
-        super().__init__(form)
-        self.alone: Solver = Forest(form, clamped=True) if form.compiled else DualNewton(form)
-        self.bounded: Solver = Forest(form) if form.compiled else self.alone
-        self.root = None if form.root is None else torch.as_tensor(form.root)
-        stated = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
-        self.is_one_box = self._is_one_box(*stated)
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return form.bounded and form.differences is not None and not form.c.any()
-
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        came = problem.may_be_empty  # bounds or steps, with the call
-        if not (self._is_one_box(*problem.sides) if came else self.is_one_box):
-            return self.bounded.solve(problem, guess)
-        if self.form.compiled:
-            return self.alone.solve(problem, guess)
-        order = self.alone.solve(problem.without_bounds(), guess)
-        assert order.z is not None
-        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
-
-    def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        low, high = (v if self.root is None else v / self.root.to(v.device) for v in (lower, upper))
-        return bool(_are_alike(low) & _are_alike(high) & ~c.any())
-
-
-def _are_alike(bound: Tensor) -> Tensor:
-    """Whether each sample has one bound for all coordinates, up to rounding. Shape: (1 or N, d) → ()."""
-    first = bound[:, :1]
-    close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
-    return ((bound == first) | close).all()
+            scale = None if at.scale is None else at.scale[:, order].contiguous()
+            self._along = at.places, at.places[:, order].contiguous(), scale
+        return at._replace(places=self._along[1], scale=self._along[2])
 
 
 class Forest(Compiled):
@@ -241,19 +191,57 @@ class Forest(Compiled):
     """
 
     name = "forest"
+    structure = "differences of coordinates"
 
-    def __init__(self, form: StandardForm, *, clamped: bool = False) -> None:
+    def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
         self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
-        self.effort = effort(form.m + form.d, clamped=clamped)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.differences is not None
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        return in_core(problem, self.rows, started(problem, guess), self.effort)
+        own = effort(self.form.m + self.form.d, clamped=self.clamps(problem))
+        return in_core(problem, self.rows, started(problem, guess), own)
+
+    def clamps(self, problem: Problem) -> bool:
+        """Whether the nearest point of the order alone may be clipped to the bounds."""
+        return False
+
+
+class Order(Forest):
+    """min ½‖z − y‖² subject to x[i] <= x[j] for some pairs and low <= x <= high: clip(nearest point of the order).
+
+    With the multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every
+    x[i] = x[j], and z = clip(y − G^T multipliers) by construction. It needs one low and one high for all coordinates.
+    """
+
+    name = "order, clamped"
+
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        stated = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
+        self.is_one_box = self._is_one_box(*stated)
+
+    @classmethod
+    def fits(cls, form: StandardForm) -> bool:
+        return super().fits(form) and form.bounded and not form.c.any()
+
+    def clamps(self, problem: Problem) -> bool:
+        return self._is_one_box(*problem.sides) if problem.may_be_empty else self.is_one_box
+
+    def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
+        roots = torch.from_numpy(self.form.roots)
+        return bool(_are_alike(lower / roots) & _are_alike(upper / roots) & ~c.any())
+
+
+def _are_alike(bound: Tensor) -> Tensor:
+    """Whether each sample has one bound for all coordinates, up to rounding. Shape: (1 or N, d) → ()."""
+    first = bound[:, :1]
+    close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
+    return ((bound == first) | close).all()
 
 
 def _from_below(form: StandardForm) -> Array:

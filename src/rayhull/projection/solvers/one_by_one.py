@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Problem, Solution, Solver, certified
 from rayhull.projection.solvers.any_rows import dual_solution, refined
-from rayhull.projection.standard_form import SampleMatrix, StandardForm
+from rayhull.projection.standard_form import SampleMatrix
 from rayhull.sets.rows import Array
 
 STIFFNESS = 1e4  # a violation weighs 1e8 times as much as a distance
@@ -29,10 +29,6 @@ class LeastDistance(Solver):
 
     name = "least distance"
     may_be_long = True
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return True
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         return refined(problem, self._solve(problem), self._solve)
