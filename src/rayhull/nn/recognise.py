@@ -47,7 +47,7 @@ FAR = 0.2  # what they may leave without a warning
 INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
 TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
 ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
-AWAY = (5, 10, 20, 40, 72)  # steps off the CPU: three or four launches each, and a budget of 400 for all of a layer
+AWAY = 72  # steps off the CPU: three or four launches each, and a budget of 400 for all of a layer
 MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
 BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
 
@@ -322,14 +322,14 @@ def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights:
 
 
 def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> Steps:
-    """As many steps as a trial asks for; none, which is the shrink, where there are too many rows for a factor."""
+    """Steps of the kind that a trial finds nearest; none, which is the shrink, where rows are too many for a factor."""
     frame = inside(P, base)
     if is_large(P):
         return _leaving(1.0, Steps(P, frame, units, 0, factory))
     band = band_of(P)
     band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
     trial = Trial.of(P, frame, units, band, kernel=False)
-    count, number, left = trial.best(AWAY)
+    count, number, left = trial.best((AWAY,))
     if min(left) > COARSE:
         count, number, left = trial.best((MORE,))
     return _leaving(min(left), trial.taken(count, number, factory))

@@ -83,6 +83,7 @@ class Steps(Seen):
         self.constant("lower_seen", P.lower_bounds - frame.base)
         self.constant("upper_seen", P.upper_bounds - frame.base)
         self.steps, self.banded, self.kernel = steps if self.shrinks else 0, band is not None, kernel
+        self.penalties = (1.0,) if kernel or self.onto is not None else SWEEP
         self.seen: Product | None = None  # no default of the class, which would hide the module
         if steps:
             self._take_rows(P, frame, stretch, band)
@@ -138,7 +139,7 @@ class Steps(Seen):
             return
         along = rows.toarray() if null is None else (rows @ null) @ null.T
         square = not self.kernel and len(along) <= SQUARE
-        each = SWEEP if self.banded else (1.0,)
+        each = self.penalties
         found = [factor_of(along, null, bounded=self.bounded, penalty=penalty, square=square) for penalty in each]
         if self.kernel:
             self.wide = Factor(*(torch.from_numpy(np.ascontiguousarray(part)) for part in found[0]))
@@ -189,8 +190,8 @@ class Steps(Seen):
         if self.sparse:
             return [self.factor_]
         names = Factor._fields[1:]
-        many = len(SWEEP) if self.banded else 1
-        return [Factor(self.rows_, *(getattr(self, f"{name}_{k}") for name in names)) for k in range(many)]
+        many = range(len(self.penalties))
+        return [Factor(self.rows_, *(getattr(self, f"{name}_{k}") for name in names)) for k in many]
 
     def _bounds(self, base: Tensor | float, sides: Sides) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds seen from the base point."""
