@@ -207,8 +207,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/barrier.py",
-        "self.squares * inverse[self.bounds] ** 2, n)",
-        "self.squares * inverse[self.bounds], n)",
+        "W[np.flatnonzero(~many)].power(2).sum(0)",
+        "abs(W[np.flatnonzero(~many)]).sum(0)",
         ("test_interior.py::test_dense_rows_and_sparse_rows_have_the_same_centre",),
         "bounds beside dense rows bend the barrier too little",
     ),
