@@ -242,8 +242,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/products.py",
-        "np.arange(rows.dim) + offsets[i], dim)",
-        "np.arange(rows.dim), dim)",
+        "indices=places[:, rows.indices].ravel(), dim=dim",
+        "dim=dim",
         ("test_polyhedron.py::test_product_puts_sets_side_by_side",),
         "the sets of a product lie on top of each other",
     ),

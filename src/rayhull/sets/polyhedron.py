@@ -103,28 +103,11 @@ class Polyhedron(Statement):
     contains = membership.contains
     contains_exactly = membership.contains_exactly
     explain = membership.explain
+    slack = membership.slack
 
     def __contains__(self, x: Any) -> bool:
         """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
         return bool(np.all(np.asarray(self.contains(x))))
-
-    def slack(self, x: Any) -> membership.Slack:
-        """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
-
-        Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
-
-        Examples:
-            >>> import rayhull as rh
-            >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
-            >>> P.slack([70, 30])
-            coal <= 2*gas              -10  broken
-            coal + gas == 100            0  holds
-            gas <= 60                   30
-            gas >= 0                    30
-            >>> float(P.slack([70, 30])["coal <= 2*gas"])
-            -10.0
-        """
-        return membership.slack(self, x)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 

@@ -42,11 +42,10 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     event = (dim,) if shape is None else as_shape(shape)
     if math.prod(event) != dim:
         raise ValueError(f"the sets have {dim} coordinates together, which do not fill shape {event}.")
-    offsets = np.concatenate([[0], np.cumsum([s.dim for s in sets])])
+    places = np.split(np.arange(dim)[None], np.cumsum([s.dim for s in sets])[:-1], axis=1)
 
-    def moved(rows: Rows, i: int) -> Rows:
-        spread = rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
-        return replace(spread, dense=False)
+    def moved(kind: str) -> Rows:
+        return Rows.stack([_placed(getattr(s, kind), own, dim) for s, own in zip(sets, places, strict=True)])
 
     def bound(name: str, none: float) -> Array | None:
         values = [getattr(s, name) for s in sets]
@@ -55,15 +54,14 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
         filled = [np.full(s.dim, none) if v is None else v.ravel() for s, v in zip(sets, values, strict=True)]
         return joined(filled).reshape(event)
 
-    return Polyhedron.from_rows(
-        Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
-        Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
-        bound("lower", -math.inf),
-        bound("upper", math.inf),
-        event,
-        check=False,
-        coordinate_names=_names(sets),
-    )
+    parts = moved("inequalities"), moved("equalities"), bound("lower", -math.inf), bound("upper", math.inf)
+    return Polyhedron.from_rows(*parts, event, check=False, coordinate_names=_names(sets))
+
+
+def _placed(rows: Rows, places: Array, dim: int) -> Rows:
+    """The rows once for each line of ``places`` (copies, d of the rows), on those of ``dim`` coordinates."""
+    copies = rows.take(np.tile(np.arange(len(rows)), len(places)))
+    return replace(copies, indices=places[:, rows.indices].ravel(), dim=dim, dense=False)
 
 
 def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
@@ -93,13 +91,10 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     if len(event) == 1:
         return P
     places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
-    copies = len(places)
 
     def repeated(rows: Rows, letter: str) -> Rows:
-        numbers = np.tile(np.arange(len(rows)), copies)
-        names = Names.by(partial(indexed, letter, shape=numbers.shape), np.arange(len(numbers)))
-        indices = places[:, rows.indices].ravel()
-        return replace(rows.take(numbers), indices=indices, dim=places.size, names=names, dense=False)
+        found = _placed(rows, places, places.size)
+        return replace(found, names=Names.by(partial(indexed, letter, shape=(len(found),)), np.arange(len(found))))
 
     def bound(values: Array | None) -> Array | None:
         if values is None:
