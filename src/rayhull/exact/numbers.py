@@ -176,13 +176,7 @@ def grouped_sums(values: Array, into: Array, count: int) -> Array:
 
 
 def reciprocals(values: Array) -> Array:
-    """1 / values: fractions for integers and fractions, whole ones as integers.
-
-    Examples:
-        >>> import numpy as np
-        >>> reciprocals(np.array([1, 3])).tolist()
-        [1, Fraction(1, 3)]
-    """
+    """1 / values: fractions for integers and fractions, whole ones as integers."""
     if values.dtype.kind == "f":
         return np.asarray(1 / values)
     out = np.empty(values.shape, object)

@@ -3,7 +3,7 @@ r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense
 .. math:: \min_x\; -\sum_i \log(b_i - a_i·x) + \frac{ρ}{2} |x - p|^2 \quad\text{on}\quad \{E x = e\}
 
 A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
-many and mostly filled are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
+many and not very sparse are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
 Filled rows that are few beside the coordinates, and nothing else, are seen in their own span: x is p beyond it.
 """
 
@@ -20,7 +20,7 @@ STEPS = 50
 CLOSE = 1e-10  # Newton decrement at which the steps end
 MET = 1e-9  # and the error of the equalities, which the start need not meet
 SMALL = 300  # coordinates up to which every step is dense
-LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
+LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.01  # entries between which rows with this share of non-zeros become dense
 TOUCH = 1e-12  # of softness allows dependent equalities
 FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
@@ -80,7 +80,7 @@ def _in_span(rows: Array, b: Array, x: Array, ridge: float, towards: Array) -> A
 
 
 def is_filled(A: sp.csr_array) -> bool:
-    """Whether steps take dense matrices: in few coordinates, and where rows with several entries are mostly filled."""
+    """Whether steps take dense matrices: in few coordinates, and where rows of several entries are not very sparse."""
     sizes = np.diff(A.indptr)
     size = (sizes > 1).sum() * A.shape[1]
     return A.shape[1] <= SMALL or (LARGE < size < HUGE and bool(sizes[sizes > 1].sum() > FILLED * size))

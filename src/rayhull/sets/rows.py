@@ -248,13 +248,7 @@ def count(n: int, noun: str) -> str:
 
 
 def number_text(value: Any) -> str:
-    """A number without noise: 2 for 2.0, 1/3 for a fraction.
-
-    Examples:
-        >>> from fractions import Fraction
-        >>> number_text(2.0), number_text(Fraction(1, 3)), number_text(0.25)
-        ('2', '1/3', '0.25')
-    """
+    """A number without noise: 2 for 2.0, 1/3 for a fraction."""
     if isinstance(value, int | Fraction):
         return str(value)
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
