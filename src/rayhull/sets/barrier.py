@@ -21,7 +21,7 @@ CLOSE = 1e-10  # Newton decrement at which the steps end
 MET = 1e-9  # and the error of the equalities, which the start need not meet
 SMALL = 300  # coordinates up to which every step is dense
 LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.01  # entries between which rows with this share of non-zeros become dense
-TOUCH = 1e-12  # of softness allows dependent equalities
+TOUCH = 1e-12  # of softness, for dependent equalities
 FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
 
@@ -110,7 +110,7 @@ def _newton_step(
 
 
 def _dense_step(diagonal: Array, rows: Array, E: Array, gradient: Array, residual: Array) -> Array:
-    """By Cholesky factors of H and of E H⁻¹ Eᵀ; dependent equalities are for the least squares."""
+    """By Cholesky factors of H and of E H⁻¹ Eᵀ, with a touch of softness that allows dependent equalities."""
     hessian = rows.T @ rows
     hessian.flat[:: len(diagonal) + 1] += diagonal
     factor = scipy.linalg.cho_factor(hessian)
@@ -118,8 +118,9 @@ def _dense_step(diagonal: Array, rows: Array, E: Array, gradient: Array, residua
     if not len(E):
         return np.asarray(free)
     moved = scipy.linalg.cho_solve(factor, E.T)  # H⁻¹ Eᵀ
-    multipliers = scipy.linalg.solve(E @ moved, E @ free - residual, assume_a="pos")
-    return np.asarray(free - moved @ multipliers)
+    across = E @ moved
+    across.flat[:: len(E) + 1] *= 1 + TOUCH
+    return np.asarray(free - moved @ scipy.linalg.cho_solve(scipy.linalg.cho_factor(across), E @ free - residual))
 
 
 def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:

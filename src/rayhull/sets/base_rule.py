@@ -126,8 +126,7 @@ class Family:
         E = P.equality_rows.matrix.toarray()
         self.null = scipy.linalg.null_space(E, rcond=DEPENDENT) if len(E) else np.eye(P.dim)  # (d, k), orthonormal
         self.across: Array = P.rows.matrix @ self.null  # (m, k) the rows along the equalities
-        lengths = np.sqrt(np.asarray(P.rows.matrix.power(2).sum(1)).ravel())
-        self.moving = np.linalg.norm(self.across, axis=1) > DEPENDENT * lengths  # (m,) whether they change there at all
+        self.moving = np.linalg.norm(self.across, axis=1) > DEPENDENT * P.rows.unit[2]  # (m,) whether they change there
         # the smallest movement that keeps the equalities (d, p), and how the slack then changes (m, p)
         self.moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((P.dim, len(self.low)))
         self.change = self.B * self.half - P.rows.matrix @ self.moved

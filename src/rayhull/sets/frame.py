@@ -87,7 +87,7 @@ def at_apex(P: Polyhedron) -> Frame | None:
     every = Rows.stack([P.rows, P.equality_rows])
     if not _independent(every):
         return None
-    matrix, rhs = every.scaled
+    matrix, rhs, _ = every.scaled
     base = np.linalg.lstsq(matrix.toarray(), rhs, rcond=None)[0]
     basis = equality_basis(P, np.zeros(len(P.rows), bool))
     return Frame(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)

@@ -254,7 +254,7 @@ def _relative_interior(P: Polyhedron) -> Centre:
 
 def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The rows of P that are no implicit equalities, each divided by a power of two near its size."""
-    matrix, rhs = P.rows.scaled
+    matrix, rhs, _ = P.rows.scaled
     loose = np.flatnonzero(~implicit)
     return (sp.csr_array(matrix[loose]), rhs[loose]) if implicit.any() else (matrix, rhs)
 

@@ -282,10 +282,10 @@ def _excesses(P: Statement, x: Any, given: GivenSides) -> Iterator[tuple[Any, Ar
 
 def _excess(rows: Rows, x: Any, b: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
     """The same for stated rows, with right-hand sides of the call or their own."""
-    matrix, rhs = rows.scaled
+    matrix, rhs, exponents = rows.scaled
     norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
-    c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -rows.scale_exponents))
-    return _product(rows, x) - c, rows.scale_exponents, (norms, c)
+    c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -exponents))
+    return _product(rows, x) - c, exponents, (norms, c)
 
 
 def _namespace(x: Any) -> Any:
@@ -330,7 +330,7 @@ def _product(rows: Rows, x: Any) -> Any:
 
 def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
     """Whether every row holds at each point (n, d), exactly."""
-    matrix, c = rows.scaled
+    matrix, c, _ = rows.scaled
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points.T).T - c
         size = (abs(matrix) @ np.abs(points).T).T + np.abs(c)

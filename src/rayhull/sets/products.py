@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import Array, add, alike, as_fraction, grouped_sums, joined, multiply, reciprocals, whole
+from rayhull.exact.numbers import Array, alike, as_fraction, joined, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.rows import Names, Rows, indexed
@@ -107,22 +107,6 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     return Polyhedron.from_rows(rows, equalities, bound(P.lower), bound(P.upper), event, check=False)
 
 
-def in_units(P: Polyhedron, mean: Any, std: Any) -> Polyhedron:
-    """See :meth:`rayhull.Polyhedron.in_units`: a·(mean + std z) <= b is (a std)·z <= b - a·mean."""
-    centre, unit = units_of(P.shape, mean, std)
-    inverse = reciprocals(unit)
-
-    def moved(rows: Rows) -> Rows:
-        shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
-        return replace(rows, data=multiply(rows.data, unit[rows.indices]), offsets=add(rows.offsets, -shift))
-
-    def bound(values: Array | None) -> Array | None:
-        return None if values is None else multiply(add(values.ravel(), -centre), inverse).reshape(P.shape)
-
-    parts = moved(P.inequalities), moved(P.equalities), bound(P.lower), bound(P.upper)
-    return Polyhedron.from_rows(*parts, P.shape, check=False, coordinate_names=P.coordinate_names)
-
-
 def units_of(shape: tuple[int, ...], mean: Any, std: Any) -> tuple[Array, Array]:
     """Mean and std, flat (d,); floats that are meant as exact numbers as such."""
     found = []
@@ -189,10 +173,10 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False, most: float = math.in
         most: kinds of intervals beyond which all of them are one group, side by side: each would take milliseconds.
     """
     grouping = _Grouping(P, *_split(P))
-    if len(grouping.coordinates) == 1:
-        flat = _flat(P)
-        return (_whole(P),) if flat is P else flat.block_groups
-    return grouping.groups(mirrored=mirrored, most=most)
+    if len(grouping.coordinates) > 1:
+        return grouping.groups(mirrored=mirrored, most=most)
+    is_flat = P.shape == (P.dim,) and P.inequalities.sizes.all() and P.equalities.sizes.all()
+    return (_whole(P) if is_flat else grouping.group([(0, 1)]),)  # itself: what is known of it is found once
 
 
 def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
@@ -346,26 +330,10 @@ class _Grouping:
             part = None if values is None else values.ravel()[own]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
-        return _single(inequalities, equalities, bound(P.lower), bound(P.upper), names)
-
-
-def _flat(P: Polyhedron) -> Polyhedron:
-    """A set of one block in flat coordinates, without its rows of zeros: the set itself where that is what it is."""
-    inequalities, equalities = P.inequalities.without_zeros(), P.equalities.without_zeros()
-    if P.shape == (P.dim,) and inequalities is P.inequalities and equalities is P.equalities:
-        return P  # what is known of it is found once
-    lower, upper = (None if bound is None else bound.ravel() for bound in (P.lower, P.upper))
-    return _single(inequalities, equalities, lower, upper, P.coordinate_names)
-
-
-def _single(
-    inequalities: Rows, equalities: Rows, lower: Array | None, upper: Array | None, names: CoordinateNames | None
-) -> Polyhedron:
-    """A set whose coordinates are known to be tied: no need to look again."""
-    shape = (inequalities.dim,)
-    made = Polyhedron.from_rows(inequalities, equalities, lower, upper, shape, check=False, coordinate_names=names)
-    made.block_groups = made.mirrored_groups = (_whole(made),)
-    return made
+        parts = inequalities, equalities, bound(P.lower), bound(P.upper)
+        made = Polyhedron.from_rows(*parts, (len(own),), check=False, coordinate_names=names)
+        made.block_groups = made.mirrored_groups = (_whole(made),)  # its coordinates are tied: no need to look again
+        return made
 
 
 def _whole(P: Polyhedron) -> BlockGroup:
