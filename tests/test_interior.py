@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import rayhull as rh
-from rayhull.sets import interior
-from rayhull.sets.barrier import Filled
+from rayhull.sets import barrier, interior
 from rayhull.sets.interior import base_point, centre, scale_from
 from tests.zoo import ZOO
 
@@ -68,8 +67,8 @@ def test_dense_rows_and_sparse_rows_have_the_same_centre(
 ) -> None:
     found = centre(dense_and_bounds(equalities=equalities, limit=limit)).point
     P = dense_and_bounds(equalities=equalities, limit=limit)
-    assert Filled.of(P.rows.matrix) is not None
-    monkeypatch.setattr(Filled, "of", lambda A: None)
+    assert barrier.is_filled(P.rows.matrix)
+    monkeypatch.setattr(barrier, "is_filled", lambda A: False)
     monkeypatch.setattr(interior, "_at_hand", lambda P: None)
     assert np.abs(found - centre(P).point).max() < 1e-6
     assert bool(P.contains(found))
@@ -93,7 +92,7 @@ def test_few_dense_rows_have_the_base_point_that_sparse_steps_find(
     limit: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = base_point(few_dense_rows(limit), 0.5)
-    monkeypatch.setattr(Filled, "of", lambda A: None)
+    monkeypatch.setattr(barrier, "is_filled", lambda A: False)
     monkeypatch.setattr(interior, "_at_hand", lambda P: None)
     assert np.abs(found - base_point(few_dense_rows(limit), 0.5)).max() < 1e-6
     assert bool(few_dense_rows(limit).contains(found))

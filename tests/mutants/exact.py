@@ -29,8 +29,8 @@ MUTANTS = [
     ),
     Mutant(
         "exact/numbers.py",
-        "    if max(1, largest(left)) * max(1, largest(right)) < INT64_SAFE:",
-        "    if True:",
+        "        overflows = operation(largest(left), largest(right)) >= INT64_SAFE",
+        "        overflows = False",
         ("test_exact_arithmetic.py",),
         "entrywise products wrap around",
     ),

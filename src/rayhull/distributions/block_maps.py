@@ -20,7 +20,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from rayhull.maps.coefficients import inverse_softplus
 from rayhull.maps.shrink import SMOOTHNESS, smooth_factor
-from rayhull.sets.frame import round_coordinates
+from rayhull.sets.frame import independent, round_coordinates, unit_rows
 from rayhull.sets.interior import base_point, hull_basis
 from rayhull.sets.rows import Array
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 TINY = 1e-13  # entries of a simplex' vertices below this share of the largest are rounding
 FLAT = 1e-9  # rows shorter than this share of their length within the hull do not bound it
-DEPENDENT = 1e-9  # singular values below this share of the largest count as 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +60,6 @@ def hull_of(P: Polyhedron) -> Hull:
     A, b = P.rows.matrix[loose].toarray(), P.rows.rhs[loose]
     bounding = np.linalg.norm(A @ basis, axis=1) > FLAT * np.linalg.norm(A, axis=1)
     return Hull(base_point(P), basis, A[bounding], b[bounding])
-
-
-def independent(rows: Array) -> bool:
-    """Whether no row is a combination of the others, up to rounding."""
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return not len(rows) or bool(np.linalg.matrix_rank(unit, rtol=DEPENDENT) == len(rows))
 
 
 class BlockMap(ABC):
@@ -213,7 +206,7 @@ def radial_inverse_factor(inside: Tensor) -> Tensor:
 def block_map(hull: Hull, method: str) -> BlockMap:
     """The map that suits a block: softmax for a simplex, softplus for independent rows, else the radial one."""
     if method != "radial":
-        if independent(hull.within):
+        if independent(unit_rows(hull.within)):
             return Softplus(hull)
         shares = _simplex_shares(hull)
         if shares is not None:
@@ -224,7 +217,7 @@ def block_map(hull: Hull, method: str) -> BlockMap:
 def _simplex_shares(hull: Hull) -> Array | None:
     """λ > 0 with Σ λ_i a_i = 0 if the k + 1 rows bound a simplex, else None."""
     rows = hull.within
-    if len(rows) != rows.shape[1] + 1 or not independent(rows[1:]):
+    if len(rows) != rows.shape[1] + 1 or not independent(unit_rows(rows[1:])):
         return None
     shares = np.concatenate([[1.0], -np.linalg.solve(rows[1:].T, rows[0])])
     return shares if (shares > 0).all() else None

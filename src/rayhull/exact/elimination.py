@@ -186,9 +186,7 @@ def _triangular_inverse(matrix: Array) -> Array | None:
     if (columns <= rows).all():
         return substitute(len(matrix), rows, columns, matrix[rows, columns])
     if (columns >= rows).all():
-        order = np.lexsort([rows, columns])
-        rows, columns = columns[order], rows[order]
-        found = substitute(len(matrix), rows, columns, matrix[columns, rows])
+        found = _triangular_inverse(matrix.T)
         return None if found is None else found.T
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ import scipy.sparse as sp
 DYADIC_SCALE = 2.0**12
 DYADIC_LIMIT = 2.0**31
 INT64_SAFE = 2**62  # integers below it in size are kept in 64 bits: a sum or difference of two still fits
-SHORT_KINDS = [(2**bits - 1, np.dtype(f"i{(bits + 1) // 8}")) for bits in (7, 15, 31)]  # what each holds
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +104,7 @@ def largest(values: Array) -> int:
 
 def short_kind(size: int) -> np.dtype[Any]:
     """The shortest integers that hold ±size: memory is what large arrays cost."""
-    return next((kind for most, kind in SHORT_KINDS if size <= most), np.dtype(np.int64))
+    return np.min_scalar_type(-1 - min(size, INT64_SAFE))
 
 
 def shortest(values: Array) -> Array:
@@ -145,38 +145,29 @@ def directions_to_float(rows: Array) -> Array:
 # -- arithmetic on arrays that hold integers, floats or fractions: exact where the numbers are -------------------------
 
 
-def add(left: Array, right: Array) -> Array:
-    """left + right, entry by entry."""
-    return _exactly(operator.add, left, right)
-
-
-def multiply(left: Array, right: Array) -> Array:
-    """left * right, entry by entry.
+def _exactly(operation: Callable[[Any, Any], Any], left: Array, right: Array) -> Array:
+    """The operation entry by entry.
 
     Examples:
         >>> import numpy as np
         >>> multiply(np.array([2**40, 3]), np.array([2**40, 5])).tolist()
         [1208925819614629174706176, 15]
     """
-    return _exactly(operator.mul, left, right)
-
-
-def _exactly(operation: Callable[[Any, Any], Any], left: Array, right: Array) -> Array:
     kinds = left.dtype.kind + right.dtype.kind
-    overflows = kinds == "ii" and operation(largest(left), largest(right)) >= INT64_SAFE
-    if "O" in kinds or overflows:
+    if kinds == "ii":
+        overflows = operation(largest(left), largest(right)) >= INT64_SAFE
+        left, right = (v.astype(object if overflows else np.int64) for v in (left, right))
+    elif "O" in kinds:
         left, right = left.astype(object), right.astype(object)
     return np.asarray(operation(left, right))
 
 
-def grouped_sums(values: Array, into: Array, count: int) -> Array:
-    """out[into[i]] += values[i].
+add = partial(_exactly, operator.add)
+multiply = partial(_exactly, operator.mul)
 
-    Examples:
-        >>> import numpy as np
-        >>> grouped_sums(np.array([1, 2, 3]), np.array([0, 0, 1]), 2)
-        array([3, 3])
-    """
+
+def grouped_sums(values: Array, into: Array, count: int) -> Array:
+    """out[into[i]] += values[i]."""
     if values.dtype.kind == "i" and largest(values) * max(1, len(values)) >= INT64_SAFE:
         values = values.astype(object)
     out = np.zeros(count, values.dtype)
@@ -185,13 +176,7 @@ def grouped_sums(values: Array, into: Array, count: int) -> Array:
 
 
 def reciprocals(values: Array) -> Array:
-    """1 / values: fractions for integers and fractions, whole ones as integers.
-
-    Examples:
-        >>> import numpy as np
-        >>> reciprocals(np.array([1, 3])).tolist()
-        [1, Fraction(1, 3)]
-    """
+    """1 / values: fractions for integers and fractions, whole ones as integers."""
     if values.dtype.kind == "f":
         return np.asarray(1 / values)
     out = np.empty(values.shape, object)
@@ -238,9 +223,7 @@ def _sums_fit(left: Array, right: Array) -> bool:
 
 def times(left: Array, right: Array) -> Array:
     """``left * right`` for integers, entry by entry and exactly: int64 where every product is below 2^62."""
-    if max(1, largest(left)) * max(1, largest(right)) < INT64_SAFE:
-        return left.astype(np.int64) * right.astype(np.int64)
-    return narrow(left.astype(object) * right.astype(object))
+    return narrow(multiply(left, right))
 
 
 def _is_sparse(values: Array) -> bool:
@@ -270,9 +253,7 @@ def places(matrix: Array) -> tuple[Array, Array]:
 
 def others(chosen: Array, count: int) -> Array:
     """The numbers below ``count`` that are not chosen, ascending."""
-    left = np.ones(count, bool)
-    left[chosen] = False
-    return left.nonzero()[0]
+    return np.delete(np.arange(count), chosen)
 
 
 def sort_rows(rows: Array) -> Array:

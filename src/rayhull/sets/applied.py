@@ -82,11 +82,7 @@ def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedro
 
 
 def windows(
-    shape: Shape,
-    size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    *,
-    signs: Any = None,
+    shape: Shape, size: int | Sequence[int], stride: int | Sequence[int] | None = None, *, signs: Any = None
 ) -> Polyhedron:
     """Signs or order of local averages over windows that slide over the event shape.
 

@@ -3,18 +3,15 @@ r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense
 .. math:: \min_x\; -\sum_i \log(b_i - a_i·x) + \frac{ρ}{2} |x - p|^2 \quad\text{on}\quad \{E x = e\}
 
 A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
-many and mostly filled are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
+many and not very sparse are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
 Filled rows that are few beside the coordinates, and nothing else, are seen in their own span: x is p beyond it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from rayhull.exact.numbers import Array
 from rayhull.sets.systems import System, is_wide
@@ -22,7 +19,9 @@ from rayhull.sets.systems import System, is_wide
 STEPS = 50
 CLOSE = 1e-10  # Newton decrement at which the steps end
 MET = 1e-9  # and the error of the equalities, which the start need not meet
-LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.3  # entries between which rows with this share of non-zeros become dense
+SMALL = 300  # coordinates up to which every step is dense
+LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.01  # entries between which rows with this share of non-zeros become dense
+TOUCH = 1e-12  # of softness, for dependent equalities
 FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
 
@@ -38,9 +37,9 @@ def newton(
         >>> newton(A, np.array([4.0, 0, 2, 2]), none, np.zeros(0), np.array([1.0, 1]), 0.0).round(6) + 0.0
         array([2., 0.])
     """
-    filled = Filled.of(A)
-    if filled is not None and ridge > 0 and not E.shape[0] and len(filled.rows) == len(b) <= FEW * A.shape[1]:
-        inside = _in_span(filled.dense, b, x, ridge, np.broadcast_to(towards, x.shape))
+    filled, every = is_filled(A), bool((np.diff(A.indptr) > 1).all())
+    if filled and ridge > 0 and every and not E.shape[0] and len(b) <= FEW * A.shape[1]:
+        inside = _in_span(A.toarray(), b, x, ridge, np.broadcast_to(towards, x.shape))
         if (b - A @ inside > 0).all():
             return inside
     size = float(np.abs(e).max(initial=0.0))
@@ -80,85 +79,48 @@ def _in_span(rows: Array, b: Array, x: Array, ridge: float, towards: Array) -> A
     return np.asarray(towards + basis @ (z - near))
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
-    """Rows with several entries as a dense matrix, and rows with one entry, bounds, by their places."""
-
-    dense: Array  # (k, n)
-    rows: Array  # (k,) their numbers
-    bounds: Array  # (j,) numbers of the others
-    columns: Array  # (j,)
-    squares: Array  # (j,) of their entries
-
-    @classmethod
-    def of(cls, A: sp.csr_array) -> Filled | None:
-        """The rows in this form where those with several entries are large and mostly filled; else None."""
-        counts = np.diff(A.indptr)
-        rows, bounds = np.flatnonzero(counts > 1), np.flatnonzero(counts == 1)
-        size = len(rows) * A.shape[1]
-        if not LARGE < size < HUGE or counts[rows].sum() <= FILLED * size:
-            return None
-        entries = A.indptr[bounds]
-        return cls(A[rows].toarray(), rows, bounds, A.indices[entries], A.data[entries] ** 2)
-
-    def hessian(self, inverse: Array) -> Array:
-        """WᵀW for the rows over their slacks. Shape: 1 / slack (m,) → (n, n)"""
-        weighted = self.dense * inverse[self.rows, None]
-        found = weighted.T @ weighted
-        n = len(found)
-        found.flat[:: n + 1] += np.bincount(self.columns, self.squares * inverse[self.bounds] ** 2, n)
-        return np.asarray(found)
+def is_filled(A: sp.csr_array) -> bool:
+    """Whether steps take dense matrices: in few coordinates, and where rows of several entries are not very sparse."""
+    sizes = np.diff(A.indptr)
+    size = (sizes > 1).sum() * A.shape[1]
+    return A.shape[1] <= SMALL or (LARGE < size < HUGE and bool(sizes[sizes > 1].sum() > FILLED * size))
 
 
 def _newton_step(
-    A: sp.csr_array, filled: Filled | None, inverse: Array, ridge: float, pull: Array, E: sp.csr_array, residual: Array
+    A: sp.csr_array, filled: bool, inverse: Array, ridge: float, pull: Array, E: sp.csr_array, residual: Array
 ) -> Array:
-    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W = A / slack."""
-    gradient = -(A.T @ inverse + pull)
-    if is_wide(len(pull)):
-        return _wide_step(_over_slacks(A, inverse), ridge, E, gradient, residual)
-    try:
-        if filled is None:
-            W = _over_slacks(A, inverse)
-            hessian = sp.csr_array(W.T @ W) + ridge * sp.eye_array(len(pull))
-            return _sparse_step(hessian, E, gradient, residual)
-        return _dense_step(filled.hessian(inverse) + ridge * np.eye(len(pull)), E.toarray(), gradient, residual)
-    except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
-        return _least_squares_step(_over_slacks(A, inverse).toarray(), ridge, pull, E.toarray(), residual)
+    """The step s with E s = residual that minimises |W s + 1|² + ridge |s|² + 2 pull·s, W = A / slack.
 
-
-def _over_slacks(A: sp.csr_array, inverse: Array) -> sp.csr_array:
-    """W, the rows over their slacks."""
-    return sp.csr_array(sp.diags_array(inverse) @ A)
-
-
-def _wide_step(W: sp.csr_array, ridge: float, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
-    """The same with W itself in the system, which a long row does not fill; bounds add to the diagonal."""
+    Bounds, rows of one entry, add to the diagonal of the Hessian alone.
+    """
+    W, gradient = sp.csr_array(sp.diags_array(inverse) @ A), -(A.T @ inverse + pull)
     many = np.diff(W.indptr) > 1
     diagonal = ridge + np.asarray(W[np.flatnonzero(~many)].power(2).sum(0)).ravel()
-    rows, soft = sp.vstack([E, W[np.flatnonzero(many)]]), np.repeat([0.0, 1.0], [len(residual), many.sum()])
-    return System(diagonal, rows, soft).solve(gradient, np.append(residual, np.zeros(many.sum())))[0]
+    rows, wide = W[np.flatnonzero(many)], is_wide(len(pull))
+    try:
+        if filled and not wide:
+            return _dense_step(diagonal, rows.toarray(), E.toarray(), gradient, residual)
+        soft = np.repeat([0.0 if wide else TOUCH, 1.0], [len(residual), len(rows.indptr) - 1])
+        right = np.append(residual, np.zeros(len(soft) - len(residual)))
+        return System(diagonal, sp.vstack([E, rows]), soft).solve(gradient, right)[0]
+    except (RuntimeError, np.linalg.LinAlgError):  # WᵀW of a thin set is singular in floats; W itself is not
+        if wide:
+            raise
+        return _least_squares_step(W.toarray(), ridge, pull, E.toarray(), residual)
 
 
-def _sparse_step(hessian: sp.sparray, E: sp.csr_array, gradient: Array, residual: Array) -> Array:
-    """The Newton step inside {E step = residual}; a touch of regularisation allows dependent equalities."""
-    d, k = len(gradient), E.shape[0]
-    if not k:
-        return np.asarray(splu(sp.csc_array(hessian)).solve(gradient))
-    touch = 1e-12 * float(abs(hessian).max())
-    system = sp.block_array([[hessian, E.T], [E, -sp.eye_array(k) / max(1.0, 1 / touch)]], format="csc")
-    return np.asarray(splu(sp.csc_array(system)).solve(np.concatenate([gradient, residual]))[:d])
-
-
-def _dense_step(hessian: Array, E: Array, gradient: Array, residual: Array) -> Array:
-    """The same by Cholesky factors of H and of E H⁻¹ Eᵀ; dependent equalities are for the least squares."""
+def _dense_step(diagonal: Array, rows: Array, E: Array, gradient: Array, residual: Array) -> Array:
+    """By Cholesky factors of H and of E H⁻¹ Eᵀ, with a touch of softness that allows dependent equalities."""
+    hessian = rows.T @ rows
+    hessian.flat[:: len(diagonal) + 1] += diagonal
     factor = scipy.linalg.cho_factor(hessian)
     free = scipy.linalg.cho_solve(factor, gradient)
     if not len(E):
         return np.asarray(free)
     moved = scipy.linalg.cho_solve(factor, E.T)  # H⁻¹ Eᵀ
-    multipliers = scipy.linalg.solve(E @ moved, E @ free - residual, assume_a="pos")
-    return np.asarray(free - moved @ multipliers)
+    across = E @ moved
+    across.flat[:: len(E) + 1] *= 1 + TOUCH
+    return np.asarray(free - moved @ scipy.linalg.cho_solve(scipy.linalg.cho_factor(across), E @ free - residual))
 
 
 def _least_squares_step(W: Array, ridge: float, pull: Array, E: Array, residual: Array) -> Array:

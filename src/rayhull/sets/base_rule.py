@@ -126,10 +126,10 @@ class Family:
         E = P.equality_rows.matrix.toarray()
         self.null = scipy.linalg.null_space(E, rcond=DEPENDENT) if len(E) else np.eye(P.dim)  # (d, k), orthonormal
         self.across: Array = P.rows.matrix @ self.null  # (m, k) the rows along the equalities
-        lengths = np.sqrt(np.asarray(P.rows.matrix.power(2).sum(1)).ravel())
-        self.moving = np.linalg.norm(self.across, axis=1) > DEPENDENT * lengths  # (m,) whether they change there at all
-        # the smallest movement that keeps the equalities (d, p)
+        self.moving = np.linalg.norm(self.across, axis=1) > DEPENDENT * P.rows.unit[2]  # (m,) whether they change there
+        # the smallest movement that keeps the equalities (d, p), and how the slack then changes (m, p)
         self.moved = np.linalg.pinv(E) @ (self.D * self.half) if len(E) else np.zeros((P.dim, len(self.low)))
+        self.change = self.B * self.half - P.rows.matrix @ self.moved
 
     def is_fair(self, rule: BaseRule) -> bool:
         """Whether every row that moves keeps a fair share of its slack in the middle."""
@@ -137,8 +137,7 @@ class Family:
 
     def rule(self, moved: Array, point: Array) -> BaseRule:
         """The rule of a movement and a middle point, with its slack over the whole range."""
-        half = np.where(self.half > 0, self.half, 1.0)
-        K = np.where(self.half > 0, moved / half, 0.0)
+        K = np.divide(moved, self.half, out=np.zeros_like(moved), where=self.half > 0)
         k = point - K @ self.middle
         return BaseRule(self.sides, K, k, self.low, self.high, self._proven(K, k))
 
@@ -260,7 +259,7 @@ def in_closed_form(family: Family) -> Iterator[Array]:
     slack = family.slack[family.moving, None]
     if not len(slack) or not (slack > 0).all():
         return
-    change = (family.B * family.half - family.P.rows.matrix @ family.moved)[family.moving] / slack
+    change = family.change[family.moving] / slack
     U, s, V = np.linalg.svd(family.across[family.moving] / slack, full_matrices=False)
     for damping in DAMPINGS * s[0] ** 2:
         Z = V.T @ ((s / (s**2 + damping))[:, None] * (U.T @ change))
@@ -280,9 +279,7 @@ class RuleProgram:
         self.family = family
         self.rows, self.varying = np.flatnonzero(family.moving), np.flatnonzero(family.half)
         A, E = family.P.rows.matrix[self.rows], family.P.equality_rows.matrix
-        change = (family.B * family.half - family.P.rows.matrix @ family.moved)[
-            np.ix_(self.rows, self.varying)
-        ]  # (m, p)
+        change = family.change[np.ix_(self.rows, self.varying)]  # (m, p)
         first, kind = _up_to_sign(np.concatenate([A.toarray(), change], 1))
         self.d, self.p, self.u = family.P.dim, len(self.varying), len(first)
         each, one = sp.eye_array(self.p), sp.eye_array(self.u * self.p)

@@ -39,6 +39,7 @@ SMALLEST, BISECTIONS = 1e-14, 80
 FEW, DENSE = 256, 1000  # coordinates up to which units come from singular values, and from more than a diagonal
 COORDINATES, ENTRIES = 2000, 1_000_000  # of a block, and of its rows as a dense matrix, beyond which maps stay sparse
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows
+UNPROVED = "strict=True needs an interior point with provable slack, and {} has none: the set is too thin for float64."
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ def inside(P: Polyhedron, point: Array | None = None, scale: float = 1.0) -> Fra
     point = base_point(P, scale) if point is None else point
     loose = np.flatnonzero(~implicit)
     slack = P.rows.rhs[loose] - P.rows.matrix[loose] @ point
-    _refuse_thin(P, loose, slack, "the set is too thin for its interior point: {} has no slack there.")
+    refuse_thin(P, loose, slack, "the set is too thin for its interior point: {} has no slack there.")
     return Frame(point, np.zeros(0, np.int64), loose, slack, equality_basis(P, implicit))
 
 
@@ -86,7 +87,7 @@ def at_apex(P: Polyhedron) -> Frame | None:
     every = Rows.stack([P.rows, P.equality_rows])
     if not _independent(every):
         return None
-    matrix, rhs = every.scaled
+    matrix, rhs, _ = every.scaled
     base = np.linalg.lstsq(matrix.toarray(), rhs, rcond=None)[0]
     basis = equality_basis(P, np.zeros(len(P.rows), bool))
     return Frame(base, np.arange(len(P.rows)), np.zeros(0, np.int64), np.zeros(0), basis)
@@ -103,10 +104,12 @@ def _at_zero(P: Polyhedron) -> Frame | None:
 
 
 def _independent(rows: Rows) -> bool:
-    if not 0 < len(rows) <= rows.dim:
-        return not len(rows)
-    values = np.linalg.svd(rows.unit[0].toarray(), compute_uv=False)
-    return bool(values[-1] > DEPENDENT * values[0])
+    return len(rows) <= rows.dim and independent(rows.unit[0].toarray())
+
+
+def independent(unit: Array) -> bool:
+    """Whether no row of length 1 is a combination of the others, up to rounding."""
+    return not len(unit) or bool(np.linalg.matrix_rank(unit, rtol=DEPENDENT) == len(unit))
 
 
 def equality_basis(P: Statement, implicit: Array) -> Array | sp.sparray:
@@ -142,13 +145,8 @@ def slack_below(P: Polyhedron, numbers: Array, point: Array, *, cone: bool = Fal
     return np.asarray(rhs - matrix @ point - (np.diff(matrix.indptr) + 8) * 2 * EPS * size)
 
 
-def refuse_thin(P: Polyhedron, numbers: Array, slack: Array) -> None:
-    """Raise where a row has no slack at the interior point that float64 can prove."""
-    needs = "strict=True needs an interior point with provable slack in every row, and {} has none: the set is too thin"
-    _refuse_thin(P, numbers, slack, f"{needs} for float64.")
-
-
-def _refuse_thin(P: Polyhedron, numbers: Array, slack: Array, message: str) -> None:
+def refuse_thin(P: Polyhedron, numbers: Array, slack: Array, message: str = UNPROVED) -> None:
+    """Raise where a row has no slack at the interior point; ``message`` has a place for its name."""
     if (slack <= 0).any():
         worst = P.rows.names[numbers[int(slack.argmin())]]
         raise RayhullError(f"{message.format(worst)} State the narrow directions as equalities.")
@@ -245,14 +243,6 @@ def round_coordinates(rows: Array, slack: Array, size: float | None = None) -> A
         rows: the inequalities' rows (m, d).
         slack: b - A x0 (m,), positive.
         size: the scale of the data where the set is unbounded; None for a bounded set, which has its own.
-
-    Examples:
-        >>> import numpy as np
-        >>> from rayhull.sets.frame import round_coordinates
-        >>> thin = np.array([[1.0, 1.0], [-1.0, -1.0]])                         # |x + y| <= 0.01
-        >>> M = round_coordinates(thin, np.array([0.01, 0.01]), size=1.0)
-        >>> bool(abs(M @ [1, 1]).max() < 0.01), bool(abs(M @ [1, -1]).max() > 1)
-        (True, True)
     """
     d = rows.shape[1]
     _, values, directions = np.linalg.svd(rows / slack[:, None], full_matrices=True)

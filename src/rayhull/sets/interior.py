@@ -254,7 +254,7 @@ def _relative_interior(P: Polyhedron) -> Centre:
 
 def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
     """The rows of P that are no implicit equalities, each divided by a power of two near its size."""
-    matrix, rhs = P.rows.scaled
+    matrix, rhs, _ = P.rows.scaled
     loose = np.flatnonzero(~implicit)
     return (sp.csr_array(matrix[loose]), rhs[loose]) if implicit.any() else (matrix, rhs)
 
@@ -264,15 +264,7 @@ def loose_rows(P: Polyhedron, implicit: Array) -> tuple[sp.csr_array, Array]:
 
 @one_blas_thread()
 def base_point(P: Polyhedron, scale: float = 1.0) -> Array:
-    """A well-centred interior point (d,), of the given scale where the set is unbounded.
-
-    Examples:
-        >>> import numpy as np, rayhull as rh
-        >>> from rayhull.sets.interior import base_point
-        >>> x = base_point(rh.convex(50))
-        >>> bool(np.sqrt((x**2).mean()).round(6) == 1), bool(rh.convex(50).contains(x))
-        (True, True)
-    """
+    """A well-centred interior point (d,), of the given scale where the set is unbounded."""
     if not scale > 0:
         raise ValueError(f"scale must be positive, the size of the data, got {scale}.")
     if not len(P.rows):

@@ -140,11 +140,7 @@ def by_name(P: Statement, x: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """The slack b - a·x of every rule, worst first: negative where it is broken; of an equality, minus its error.
-
-    ``values`` (\\*, m) are NumPy or torch as the points were, and differentiable for a tensor. Reading it as pairs, or
-    by a rule's name, gives a column each.
-    """
+    """What :func:`slack` finds. Reading it as pairs, or by a rule's name, gives a column each."""
 
     names: tuple[str, ...]
     values: Any  # (*, m)
@@ -174,7 +170,23 @@ class Slack:
 
 
 def slack(P: Statement, x: Any) -> Slack:
-    """See :meth:`rayhull.Polyhedron.slack`; of a cone, g·x + h - |E x + f|."""
+    """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
+
+    Of a cone it is g·x + h - |E x + f|.
+
+    Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
+        >>> P.slack([70, 30])
+        coal <= 2*gas              -10  broken
+        coal + gas == 100            0  holds
+        gas <= 60                   30
+        gas >= 0                    30
+        >>> float(P.slack([70, 30])["coal <= 2*gas"])
+        -10.0
+    """
     points, batch = flatten(P, x)
     parts = [_slacks(rows, points) for rows in (P.equality_rows, P.rows)]
     names = [*P.equality_rows.names, *P.rows.names]
@@ -223,7 +235,9 @@ def explain(P: Any, x: Any) -> str:
     if len(flatten(P, x)[0]) != 1:
         raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
     broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
-    lines = [f"The point is {_verdict(len(broken), len(found))}."]
+    rules, be = count(len(found), "rule"), "is" if len(broken) == 1 else "are"
+    verdict = f"outside: {len(broken)} of {rules} {be} broken" if broken else f"inside: all {rules} hold"
+    lines = [f"The point is {verdict}."]
     lines += [f"  broken  {found.names[i]}, by {-found.least[i]:.6g}" for i in broken[:SHOWN]]
     lines += [f"  binds   {found.names[i]}" for i in binding[:SHOWN]]
     if loose:
@@ -231,12 +245,6 @@ def explain(P: Any, x: Any) -> str:
         least = f"{found.least[i]:.6g}: {found.names[i]}"
         lines.append(f"  {count(len(loose), 'rule')} {verb} slack, the least {least}")
     return "\n".join(lines)
-
-
-def _verdict(broken: int, rules: int) -> str:
-    if not broken:
-        return f"inside: all {count(rules, 'rule')} hold"
-    return f"outside: {broken} of {count(rules, 'rule')} {'is' if broken == 1 else 'are'} broken"
 
 
 # -- in floats, NumPy or torch ---------------------------------------------------------------------------------------
@@ -274,10 +282,10 @@ def _excesses(P: Statement, x: Any, given: GivenSides) -> Iterator[tuple[Any, Ar
 
 def _excess(rows: Rows, x: Any, b: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
     """The same for stated rows, with right-hand sides of the call or their own."""
-    matrix, rhs = rows.scaled
+    matrix, rhs, exponents = rows.scaled
     norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
-    c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -rows.scale_exponents))
-    return _product(rows, x) - c, rows.scale_exponents, (norms, c)
+    c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -exponents))
+    return _product(rows, x) - c, exponents, (norms, c)
 
 
 def _namespace(x: Any) -> Any:
@@ -322,7 +330,7 @@ def _product(rows: Rows, x: Any) -> Any:
 
 def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
     """Whether every row holds at each point (n, d), exactly."""
-    matrix, c = rows.scaled
+    matrix, c, _ = rows.scaled
     with np.errstate(over="ignore", invalid="ignore"):
         value = (matrix @ points.T).T - c
         size = (abs(matrix) @ np.abs(points).T).T + np.abs(c)

@@ -77,7 +77,7 @@ class _Parser:
     """One pass over the tokens; each grammar rule is a method that returns an expression."""
 
     def __init__(self, text: str, shapes: Mapping[str, Shape]) -> None:
-        self.text, self.at, self.depth = text, 0, 0
+        self.text, self.at = text, 0
         self.tokens = self._tokenize()
         self.variables: dict[str, Expression] = {name: variables(name, shape=shape) for name, shape in shapes.items()}
         self.largest = self._largest_indices()
@@ -130,17 +130,13 @@ class _Parser:
         return value
 
     def _factor(self) -> Expression:
-        token = self._next()
-        self.depth += 1
-        if self.depth > DEEPEST:
-            self._refuse(token, f"parentheses and signs are nested more than {DEEPEST} deep.")
-        value = self._factor_from(token)
-        self.depth -= 1
-        return value
+        negative = False
+        while (token := self._next()).text in ("+", "-"):
+            negative ^= token.text == "-"
+        value = self._unsigned(token)
+        return -value if negative else value
 
-    def _factor_from(self, token: Token) -> Expression:
-        if token.text in ("+", "-"):
-            return self._factor() if token.text == "+" else -self._factor()
+    def _unsigned(self, token: Token) -> Expression:
         if token.kind == "number":
             return self._number(token)
         if token.text == "(":
@@ -202,13 +198,16 @@ class _Parser:
     # -- tokens ------------------------------------------------------------------------------------------------
 
     def _tokenize(self) -> list[Token]:
-        tokens, place = [], 0
+        tokens, place, depth = [], 0, 0
         while place < len(self.text):
             match = TOKENS.match(self.text, place)
             if match is None:
                 self._refuse(Token("", self.text[place], place), self._strange(self.text[place]))
             if match.lastgroup and match.lastgroup != "blank":
                 tokens.append(Token(match.lastgroup, match.group(), place))
+            depth += {"(": 1, ")": -1}.get(match.group(), 0)
+            if depth > DEEPEST:
+                self._refuse(tokens[-1], f"parentheses are nested more than {DEEPEST} deep.")
             place = match.end()
         return [*tokens, Token("stop", "", len(self.text))]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rayhull.errors import optional
-from rayhull.exact.numbers import Array, alike
+from rayhull.exact.numbers import Array, add, alike, grouped_sums, multiply, reciprocals
 from rayhull.sets import description, interior, linear_programs, membership, plotting
 from rayhull.sets.base_rule import base_rule as affine_rule
 from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows
@@ -103,28 +104,11 @@ class Polyhedron(Statement):
     contains = membership.contains
     contains_exactly = membership.contains_exactly
     explain = membership.explain
+    slack = membership.slack
 
     def __contains__(self, x: Any) -> bool:
         """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
         return bool(np.all(np.asarray(self.contains(x))))
-
-    def slack(self, x: Any) -> membership.Slack:
-        """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
-
-        Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
-
-        Examples:
-            >>> import rayhull as rh
-            >>> P = rh.parse("coal + gas == 100; coal <= 2*gas; gas >= 0; gas <= 60")
-            >>> P.slack([70, 30])
-            coal <= 2*gas              -10  broken
-            coal + gas == 100            0  holds
-            gas <= 60                   30
-            gas >= 0                    30
-            >>> float(P.slack([70, 30])["coal <= 2*gas"])
-            -10.0
-        """
-        return membership.slack(self, x)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
@@ -235,9 +219,20 @@ class Polyhedron(Statement):
             >>> [300, 0.25] in P, [-1, -1] in Q, [300, 0.5] in P, [-1, 0] in Q
             (False, False, True, True)
         """
-        from rayhull.sets.products import in_units
+        from rayhull.sets.products import units_of
 
-        return in_units(self, mean, std)
+        centre, unit = units_of(self.shape, mean, std)
+        inverse = reciprocals(unit)
+
+        def moved(rows: Rows) -> Rows:  # a·(mean + std z) <= b is (a std)·z <= b - a·mean
+            shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
+            return replace(rows, data=multiply(rows.data, unit[rows.indices]), offsets=add(rows.offsets, -shift))
+
+        def bound(values: Array | None) -> Array | None:
+            return None if values is None else multiply(add(values.ravel(), -centre), inverse).reshape(self.shape)
+
+        parts = moved(self.inequalities), moved(self.equalities), bound(self.lower), bound(self.upper)
+        return Polyhedron.from_rows(*parts, self.shape, check=False, coordinate_names=self.coordinate_names)
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
         """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from rayhull.exact.numbers import Array, add, alike, as_fraction, grouped_sums, joined, multiply, reciprocals, whole
+from rayhull.exact.numbers import Array, alike, as_fraction, joined, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.rows import Names, Rows, indexed
@@ -42,11 +42,10 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     event = (dim,) if shape is None else as_shape(shape)
     if math.prod(event) != dim:
         raise ValueError(f"the sets have {dim} coordinates together, which do not fill shape {event}.")
-    offsets = np.concatenate([[0], np.cumsum([s.dim for s in sets])])
+    places = np.split(np.arange(dim)[None], np.cumsum([s.dim for s in sets])[:-1], axis=1)
 
-    def moved(rows: Rows, i: int) -> Rows:
-        spread = rows.take(np.arange(len(rows)), np.arange(rows.dim) + offsets[i], dim)
-        return replace(spread, dense=False)
+    def moved(kind: str) -> Rows:
+        return Rows.stack([_placed(getattr(s, kind), own, dim) for s, own in zip(sets, places, strict=True)])
 
     def bound(name: str, none: float) -> Array | None:
         values = [getattr(s, name) for s in sets]
@@ -55,15 +54,14 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
         filled = [np.full(s.dim, none) if v is None else v.ravel() for s, v in zip(sets, values, strict=True)]
         return joined(filled).reshape(event)
 
-    return Polyhedron.from_rows(
-        Rows.stack([moved(s.inequalities, i) for i, s in enumerate(sets)]),
-        Rows.stack([moved(s.equalities, i) for i, s in enumerate(sets)]),
-        bound("lower", -math.inf),
-        bound("upper", math.inf),
-        event,
-        check=False,
-        coordinate_names=_names(sets),
-    )
+    parts = moved("inequalities"), moved("equalities"), bound("lower", -math.inf), bound("upper", math.inf)
+    return Polyhedron.from_rows(*parts, event, check=False, coordinate_names=_names(sets))
+
+
+def _placed(rows: Rows, places: Array, dim: int) -> Rows:
+    """The rows once for each line of ``places`` (copies, d of the rows), on those of ``dim`` coordinates."""
+    copies = rows.take(np.tile(np.arange(len(rows)), len(places)))
+    return replace(copies, indices=places[:, rows.indices].ravel(), dim=dim, dense=False)
 
 
 def _names(sets: Sequence[Polyhedron]) -> CoordinateNames | None:
@@ -93,13 +91,10 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     if len(event) == 1:
         return P
     places = np.moveaxis(np.arange(math.prod(event)).reshape(event), axis, -1).reshape(-1, n)
-    copies = len(places)
 
     def repeated(rows: Rows, letter: str) -> Rows:
-        numbers = np.tile(np.arange(len(rows)), copies)
-        names = Names.by(partial(indexed, letter, shape=numbers.shape), np.arange(len(numbers)))
-        indices = places[:, rows.indices].ravel()
-        return replace(rows.take(numbers), indices=indices, dim=places.size, names=names, dense=False)
+        found = _placed(rows, places, places.size)
+        return replace(found, names=Names.by(partial(indexed, letter, shape=(len(found),)), np.arange(len(found))))
 
     def bound(values: Array | None) -> Array | None:
         if values is None:
@@ -110,22 +105,6 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
 
     rows, equalities = repeated(P.inequalities, "A"), repeated(P.equalities, "A_eq")
     return Polyhedron.from_rows(rows, equalities, bound(P.lower), bound(P.upper), event, check=False)
-
-
-def in_units(P: Polyhedron, mean: Any, std: Any) -> Polyhedron:
-    """See :meth:`rayhull.Polyhedron.in_units`: a·(mean + std z) <= b is (a std)·z <= b - a·mean."""
-    centre, unit = units_of(P.shape, mean, std)
-    inverse = reciprocals(unit)
-
-    def moved(rows: Rows) -> Rows:
-        shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
-        return replace(rows, data=multiply(rows.data, unit[rows.indices]), offsets=add(rows.offsets, -shift))
-
-    def bound(values: Array | None) -> Array | None:
-        return None if values is None else multiply(add(values.ravel(), -centre), inverse).reshape(P.shape)
-
-    parts = moved(P.inequalities), moved(P.equalities), bound(P.lower), bound(P.upper)
-    return Polyhedron.from_rows(*parts, P.shape, check=False, coordinate_names=P.coordinate_names)
 
 
 def units_of(shape: tuple[int, ...], mean: Any, std: Any) -> tuple[Array, Array]:
@@ -194,10 +173,10 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False, most: float = math.in
         most: kinds of intervals beyond which all of them are one group, side by side: each would take milliseconds.
     """
     grouping = _Grouping(P, *_split(P))
-    if len(grouping.coordinates) == 1:
-        flat = _flat(P)
-        return (_whole(P),) if flat is P else flat.block_groups
-    return grouping.groups(mirrored=mirrored, most=most)
+    if len(grouping.coordinates) > 1:
+        return grouping.groups(mirrored=mirrored, most=most)
+    is_flat = P.shape == (P.dim,) and P.inequalities.sizes.all() and P.equalities.sizes.all()
+    return (_whole(P) if is_flat else grouping.group([(0, 1)]),)  # itself: what is known of it is found once
 
 
 def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
@@ -351,26 +330,10 @@ class _Grouping:
             part = None if values is None else values.ravel()[own]
             return part if part is not None and np.isfinite(part.astype(float)).any() else None
 
-        return _single(inequalities, equalities, bound(P.lower), bound(P.upper), names)
-
-
-def _flat(P: Polyhedron) -> Polyhedron:
-    """A set of one block in flat coordinates, without its rows of zeros: the set itself where that is what it is."""
-    inequalities, equalities = P.inequalities.without_zeros(), P.equalities.without_zeros()
-    if P.shape == (P.dim,) and inequalities is P.inequalities and equalities is P.equalities:
-        return P  # what is known of it is found once
-    lower, upper = (None if bound is None else bound.ravel() for bound in (P.lower, P.upper))
-    return _single(inequalities, equalities, lower, upper, P.coordinate_names)
-
-
-def _single(
-    inequalities: Rows, equalities: Rows, lower: Array | None, upper: Array | None, names: CoordinateNames | None
-) -> Polyhedron:
-    """A set whose coordinates are known to be tied: no need to look again."""
-    shape = (inequalities.dim,)
-    made = Polyhedron.from_rows(inequalities, equalities, lower, upper, shape, check=False, coordinate_names=names)
-    made.block_groups = made.mirrored_groups = (_whole(made),)
-    return made
+        parts = inequalities, equalities, bound(P.lower), bound(P.upper)
+        made = Polyhedron.from_rows(*parts, (len(own),), check=False, coordinate_names=names)
+        made.block_groups = made.mirrored_groups = (_whole(made),)  # its coordinates are tied: no need to look again
+        return made
 
 
 def _whole(P: Polyhedron) -> BlockGroup:

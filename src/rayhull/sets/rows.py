@@ -99,17 +99,9 @@ class Rows:
         return out
 
     @cached_property
-    def scale_exponents(self) -> Array:
-        """k (m,) such that ‖a‖₁ / 2^k is in (1/2, 1]: powers of two change no digit, and sums do not overflow."""
-        return scale_exponents(self.matrix)
-
-    @cached_property
-    def scaled(self) -> tuple[sp.csr_array, Array]:
-        """(matrix, rhs) with each row divided by its power of two, 2^``scale_exponents``."""
-        k = self.scale_exponents
-        data = np.ldexp(self.matrix.data, -k[self.row_of_entry])
-        with np.errstate(over="ignore"):  # a right-hand side beyond all floats is an infinite one
-            return sp.csr_array((data, self.indices, self.indptr), shape=self.matrix.shape), np.ldexp(self.rhs, -k)
+    def scaled(self) -> tuple[sp.csr_array, Array, Array]:
+        """(matrix, rhs, exponents) with each row divided by its power of two: see :func:`scaled_rows`."""
+        return scaled_rows(self.matrix, self.rhs)
 
     @cached_property
     def unit(self) -> tuple[sp.csr_array, Array, Array]:
@@ -164,27 +156,33 @@ def row_entries(indptr: Array, rows: Array) -> tuple[Array, Array]:
     return starts, np.repeat(indptr[rows] - starts[:-1], counts) + np.arange(starts[-1])
 
 
-def scale_exponents(matrix: sp.csr_array) -> Array:
-    """k (m,) such that the absolute sum of each row, divided by 2^k, is in (1/2, 1]; 0 for a row of zeros."""
+def scaled_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, Array]:
+    """Rows and right-hand sides over 2^k, and k (m,), such that ‖a‖₁ / 2^k is in (1/2, 1]; 0 for a row of zeros.
+
+    Powers of two change no digit, and sums do not overflow.
+    """
     counts = np.diff(matrix.indptr)
     rows, some = np.repeat(np.arange(len(counts)), counts), np.flatnonzero(counts)
     top = np.full(len(counts), -1100)
     if len(some):  # ten times as fast as np.maximum.at
         top[some] = np.maximum.reduceat(np.frexp(matrix.data)[1], matrix.indptr[some])
     sums = np.bincount(rows, np.ldexp(np.abs(matrix.data), -top[rows]), len(counts))
-    return np.where(sums > 0, top + np.frexp(np.nextafter(sums, 0.0))[1], 0)
+    k = np.where(sums > 0, top + np.frexp(np.nextafter(sums, 0.0))[1], 0)
+    data = np.ldexp(matrix.data, -k[rows])
+    with np.errstate(over="ignore"):  # a right-hand side beyond all floats is an infinite one
+        return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape), np.ldexp(rhs, -k), k
 
 
 def unit_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, Array]:
     """Rows of any scale divided by their Euclidean lengths (rows of zeros stay): matrix, right-hand sides, lengths."""
-    k, counts = scale_exponents(matrix), np.diff(matrix.indptr)
+    unit, rhs, k = scaled_rows(matrix, rhs)
+    counts = np.diff(unit.indptr)
     rows = np.repeat(np.arange(len(k)), counts)
-    data = np.ldexp(matrix.data, -k[rows])
-    lengths = np.sqrt(np.bincount(rows, data**2, len(k)))
+    lengths = np.sqrt(np.bincount(rows, unit.data**2, len(k)))
     lengths = np.where(lengths > 0, lengths, 1.0)
-    unit = sp.csr_array((data / lengths[rows], matrix.indices, matrix.indptr), shape=matrix.shape)
+    unit.data /= lengths[rows]
     with np.errstate(over="ignore"):
-        return unit, np.ldexp(rhs, -k) / lengths, np.where(counts > 0, np.ldexp(lengths, k), 0.0)
+        return unit, rhs / lengths, np.where(counts > 0, np.ldexp(lengths, k), 0.0)
 
 
 def _to_integers(indptr: Array, num: Array, den: Array, num_rhs: Array, den_rhs: Array) -> tuple[Array, Array]:
@@ -248,13 +246,7 @@ def count(n: int, noun: str) -> str:
 
 
 def number_text(value: Any) -> str:
-    """A number without noise: 2 for 2.0, 1/3 for a fraction.
-
-    Examples:
-        >>> from fractions import Fraction
-        >>> number_text(2.0), number_text(Fraction(1, 3)), number_text(0.25)
-        ('2', '1/3', '0.25')
-    """
+    """A number without noise: 2 for 2.0, 1/3 for a fraction."""
     if isinstance(value, int | Fraction):
         return str(value)
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))

@@ -143,14 +143,7 @@ def products_of_factor(rows: sp.csr_array, most: float) -> float:
 
 
 def independent_sparse_rows(rows: sp.csr_array) -> Array:
-    """Numbers of rows of length 1 that span all of them: those with a pivot of their own in R Rᵀ.
-
-    Examples:
-        >>> import scipy.sparse as sp
-        >>> from rayhull.sets.systems import independent_sparse_rows
-        >>> len(independent_sparse_rows(sp.csr_array([[1.0, 0, 0], [0, 0.6, 0.8], [0.6, 0.48, 0.64]])))
-        2
-    """
+    """Numbers of rows of length 1 that span all of them: those with a pivot of their own in R Rᵀ."""
     if not rows.shape[0]:
         return np.zeros(0, np.int64)
     found = factor_of(sp.csc_array(rows @ rows.T + TOUCH * sp.eye_array(rows.shape[0])), 0.0)
