@@ -50,9 +50,10 @@ class Steps(Seen):
         units: s (n,).
         steps: how many.
         stretch: the weight of rows beside bounds in the steps.
-        band: numbers of rows along a band from which all others follow: sums of neighbours are then taken, too, with a
-            sweep of penalties, and what is left of them is met by their inverse.
-        kernel: whether the compiled kernel is to take the steps on the CPU.
+        band: numbers of rows along a band from which all others follow: sums of neighbours are then taken, too, and
+            what is left of them is met by their inverse.
+        kernel: whether the compiled kernel is to take the steps on the CPU. It has one penalty; tensor operations sweep
+            over several, which follow points that are far away.
     """
 
     has_base = True
