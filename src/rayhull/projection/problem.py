@@ -219,12 +219,12 @@ def _at_apex(problem: Problem, z: Tensor, multipliers: Tensor, error: Tensor) ->
     return torch.where(snap[:, None], apex, z), torch.where(snap, better, error)
 
 
-def unproven_empty(problem: Problem, solution: Solution) -> Tensor:
-    """Samples with status EMPTY of which that is not certain: a set itself never is, the rest a linear program decides.
+def unproven_empty(problem: Problem, solution: Solution, status: int = EMPTY) -> Tensor:
+    """Samples with this status whose sets may have points: a set itself always has, the rest a linear program decides.
 
-    The program runs on the host; only samples that a solver found empty come here.
+    The program runs on the host; only samples that a solver found empty, or could not solve, come here.
     """
-    claimed = (solution.status == EMPTY).nonzero()[:, 0]
+    claimed = (solution.status == status).nonzero()[:, 0]
     if not problem.may_be_empty:
         return claimed
     doubtful = [not is_empty(problem, int(n)) for n in claimed]

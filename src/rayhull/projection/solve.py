@@ -110,8 +110,7 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
             break
         tried.append(solver.name)
         done.fallback.append(_try(solver, problem, solution, left) // count)
-    lost = (solution.status == UNSOLVED).nonzero()[:, 0]
-    if len(lost) and infeasible == "raise":
+    if infeasible == "raise" and len(lost := unproven_empty(problem, solution, UNSOLVED)):
         worst = float(solution.residual[lost].max())
         raise UnverifiedError(
             f"No certified nearest point for {_names(lost // count)}: the KKT residual is {worst:.1e} after "
