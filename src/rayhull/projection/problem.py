@@ -91,6 +91,10 @@ class Problem:
         """The problem of other points (N, d)."""
         return replace(self, points=y, places=None, x=None, out=None)
 
+    def without_bounds(self) -> Problem:
+        lower, upper = (torch.full_like(v, sign * torch.inf) for v, sign in ((self.lower, -1), (self.upper, 1)))
+        return replace(self, lower=lower, upper=upper)
+
     @property
     def brings_bounds(self) -> bool:
         """Whether the call brought bounds, of a set that has none."""

@@ -227,13 +227,22 @@ class Order(Forest):
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
-        return super().fits(form) and form.bounded and not form.c.any()
+        return form.bounded and form.differences is not None and not form.c.any()
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        if self.form.compiled:
+            return super().solve(problem, guess)
+        order = DualNewton(self.form).solve(problem.without_bounds() if (clamps := self.clamps(problem)) else problem)
+        if not clamps:
+            return order
+        assert order.z is not None
+        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
 
     def clamps(self, problem: Problem) -> bool:
         return self._is_one_box(*problem.sides) if problem.may_be_empty else self.is_one_box
 
     def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        roots = torch.from_numpy(self.form.roots)
+        roots = torch.from_numpy(self.form.roots).to(lower.device)
         return bool(_are_alike(lower / roots) & _are_alike(upper / roots) & ~c.any())
 
 
