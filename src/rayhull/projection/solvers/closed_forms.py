@@ -11,7 +11,16 @@ from torch import Tensor
 from rayhull.core import operators
 from rayhull.maps.closed_forms import FEW, shift_of
 from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solver, certified, mark_crossed
-from rayhull.projection.solvers.any_rows import GENERIC, Compiled, effort, first_that_fits, in_core, in_place, started
+from rayhull.projection.solvers.any_rows import (
+    GENERIC,
+    Compiled,
+    DualNewton,
+    effort,
+    first_that_fits,
+    in_core,
+    in_place,
+    started,
+)
 from rayhull.projection.standard_form import StandardForm
 from rayhull.sets.rows import Array
 
@@ -242,8 +251,9 @@ class Order(Forest):
         return self._is_one_box(*problem.sides) if problem.may_be_empty else self.is_one_box
 
     def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        roots = torch.from_numpy(self.form.roots).to(lower.device)
-        return bool(_are_alike(lower / roots) & _are_alike(upper / roots) & ~c.any())
+        root = None if self.form.root is None else torch.from_numpy(self.form.root).to(lower.device)
+        low, high = (v if root is None else v / root for v in (lower, upper))
+        return bool(_are_alike(low) & _are_alike(high) & ~c.any())
 
 
 def _are_alike(bound: Tensor) -> Tensor:
