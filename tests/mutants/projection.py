@@ -158,8 +158,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/solve.py",
-        '    if len(lost) and infeasible == "raise":',
-        "    if len(lost):",
+        '    if infeasible == "raise" and len(lost := ',
+        "    if len(lost := ",
         ("test_projection_sides.py::test_the_least_violation_is_given_where_nothing_can_be_certified",),
         'infeasible="least" fails where nothing is certified',
     ),

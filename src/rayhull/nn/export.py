@@ -239,7 +239,8 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
                 "call, or project what comes out of the file with rayhull.project."
                 if sides
                 else f"the map into {into.polyhedron} has a sparse factor, which no ONNX file holds: export the "
-                "network up to the layer's Linear, and put what comes out through the layer's map (head.map)."
+                "network up to the layer's Linear, and put what comes out of that file through the layer's map "
+                "(head.map)."
             )
     if not all(bool(w.isfinite().all()) for w in module.parameters()):
         raise RayhullError("some weights are not finite, and no graph can say so: mend the training first.")

@@ -47,7 +47,7 @@ FAR = 0.2  # what they may leave without a warning
 INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
 TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
 ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
-AWAY = 72  # steps off the CPU: three or four launches each, and a budget of 400 for all of a layer
+AWAY, ALONG, TIED = 60, 70, 50  # steps off the CPU, along a band, with equalities: 400 launches are a layer's budget
 MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
 BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
 
@@ -88,12 +88,12 @@ def steps(P: Polyhedron, options: Options) -> Choice:
         return Choice(Steps(P, frame, units, count, options.factory), f"{count} {why}")
     trial = Trial.of(P, frame, units)
     left = trial.left(count)
-    _warn_of_far(trial, count, left)
+    _warn_of_far(trial, count, left, FAR)
     why = f"{count} {why}; they leave {left:.1%} of the way to {trial.judge}"
     return Choice(trial.taken(count, 0, options.factory), why)
 
 
-def _warn_of_far(trial: Trial, count: int, left: float, far: float = FAR) -> None:
+def _warn_of_far(trial: Trial, count: int, left: float, far: float) -> None:
     """A warning where so many steps leave much."""
     if left > far:
         warn(
@@ -223,7 +223,7 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     if left[-1] > near:
         if not is_large(P):
             return nearest(P, options, f"the nearest point: steps are far from it, {why}")
-        _warn_of_far(trial, count, min(left))
+        _warn_of_far(trial, count, min(left), FAR)
     return Choice(trial.taken(count, way, options.factory), f"{count} steps and a shrink: {why}")
 
 
@@ -329,7 +329,8 @@ def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> St
     band = band_of(P)
     band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
     trial = Trial.of(P, frame, units, band, kernel=False)
-    count, number, left = trial.best((AWAY,))
+    usual = TIED if frame.equal.shape[1] else (AWAY if band is None else ALONG)
+    count, number, left = trial.best((usual,))
     if min(left) > COARSE:
         count, number, left = trial.best((MORE,))
     return _leaving(min(left), trial.taken(count, number, factory))
