@@ -104,30 +104,39 @@ Its repository stores no numbers to put beside.
 LABELS = """## Labels in a hierarchy
 
 Data sets and networks of C-HMCNN (Giunchiglia and Lukasiewicz, NeurIPS 2020): genes with functions, 499 classes in a
-tree. A class is at most as probable as its parent. Area under the precision-recall curve of all classes together,
-higher is better: median over seeds, those of ours and of theirs in the last column; *published* is the mean of ten.
+tree (FUN) or 4 100 in a graph (GO), algae, mails and X-ray images. A class is at most as probable as its parents. Area
+under the precision-recall curve of all classes together, higher is better: median over seeds; *published* is the mean
+of ten. Epochs and seeds are those of the three methods, in the order of their columns.
 
 {table}
 
-No better than C-HMCNN: ours is at its published score, to .001, on cellcycle, derisi, gasch1 and spo, and .004 to .010
-below on eisen, gasch2 and seq; the order holds exactly on all of them. One share of the epochs, chosen on cellcycle,
-serves all data sets, and leaves seq with six epochs.
+At or above the published score in three digits, on the data sets that a column has: rayhull {rayhull}, by rays
+{rayhull, rays}, C-HMCNN restated {C-HMCNN, restated}. A single seed decides little: seeds differ by .001 to .003 on
+genes, by .012 on enron. Not run: imclef07a, GO but for eisen (with 500 hidden units a minute of a core for a seed and
+two for the validation; seq_GO has 9000), and the cells without a number. The benchmark goes on where it stopped.
 
-Ours states the order among log-probabilities, `rh.ordered(edges, n) & rh.Polyhedron(upper=zeros)`, and takes softplus
-weights of the rays of that cone (`P.generators().rays`): a ray is a class with all below it, its weight minus the
-log-probability of the class given its parent. The loss is the ordinary cross-entropy. *Restated* is C-HMCNN's maximum
-over descendants with its own loss.
+*rayhull* is the library's layer, `rh.Constrained(hidden, rh.ordered(edges, n), units=(0, 1))`: the nearest point of the
+order among logits. It starts from the classes' shares of the training data; random logits break most of the order, so
+that one large block is all that learns at first. *By rays*, of trees alone: the order among log-probabilities,
+`rh.ordered(edges, n) & rh.Polyhedron(upper=zeros)`, with softplus weights of the rays of that cone, each a class with
+all below it. Both have the ordinary cross-entropy. *Restated* is C-HMCNN's maximum over descendants with its own loss
+and its random start.
 
-The recipe was chosen on cellcycle_FUN's validation file, in single runs that no results file holds. What the nearest
-point among logits lacked was its start: random logits break most of the order, so that one large block is all that
-learns at first. It does better from the classes' shares of the training data, and best by rays from these shares. The
-start is worth more than the layer: C-HMCNN's maximum gains from it as well, and in a single run on cellcycle it was
-then better than ours. Networks that start from shares learn faster and then too much, so ours train for 0.4 of the
-published epochs. *Read with care*: the validation file gave that share, yet two test scores at all epochs had
-been seen before.
+Epochs are the best ones on the validation file, by a network with seed 0 that learns from the training file alone and
+stops after 20 epochs without a better score or after 320 000 samples (which ends imclef07d); a fifth of the training
+file validates where there is none. Then all training files for that many epochs, and one look at the test.
+Exceptions, from an earlier rule: the rays of cellcycle, derisi, gasch1 and spo have 0.4 of the published epochs, a
+share by cellcycle's validation file; the restated rows of FUN have the published epochs.
 
-Cut for time: batches of 32 at four times the published rate, where theirs are 4, which by the restated column costs
-theirs a little, too; seeds; and the graphs of GO (4 100 classes), which were not run."""
+*Read with care.* The rays came first, chosen on cellcycle's validation file, and their test scores were seen. They were
+below the published ones on eisen, gasch2, seq, diatoms and enron, with more epochs too, and on enron below C-HMCNN
+restated. The nearest point was tried again for that reason; it is the first column because of validation scores, in
+single runs that no results file holds: .816 beside .811 by rays and .809 by C-HMCNN on enron, .273 beside .265 by rays
+on seq_FUN. In a graph it was better than the least of the parents less a softplus weight, .438 beside .433 on eisen_GO
+after 24 epochs. C-HMCNN's maximum gains from the start at shares as well: .814 on enron's validation file.
+
+Cut for time: batches of 32 at a rate of 4e-4 (GO and imclef: 64 at 8e-4), where theirs are 4 at 1e-4, and at 1e-5 for
+diatoms, enron and imclef; and seeds."""
 
 PUBLISHED = [  # of Nixtla's example: Total, Purpose, State, Regions, Bottom, Overall
     ("base", 1743.29, 534.75, 308.15, 51.66, 19.37, 41.12),
@@ -259,9 +268,17 @@ def labels(tables: Tables) -> str:
     for name, rows in tables.items():
         each = [[row for row in rows if row["method"] == head] for head in HEADS]
         scores = [_spread(own, "score", ".3f") if own else "" for own in each]
+        epochs = ", ".join(str(own[0]["epochs"]) if own else "-" for own in each)
         seeds = ", ".join(str(len(own)) for own in each)
-        cells.append([name, f"{SOURCES[name].published:.3f}", *scores, _worst(each[0], "violation"), seeds])
-    return table(cells, ["data", "*published*", *HEADS, "our largest violation", "seeds"])
+        cells.append([name, f"{SOURCES[name].published:.3f}", *scores, _worst(rows, "violation"), epochs, seeds])
+    return table(cells, ["data", "*published*", *HEADS, "largest violation", "epochs", "seeds"])
+
+
+def reached(tables: Tables, head: str) -> str:
+    """On how many data sets a head's median is at or above the published score, in the three digits of the table."""
+    scores = {name: [row["score"] for row in rows if row["method"] == head] for name, rows in tables.items()}
+    above = [round(statistics.median(own), 3) >= SOURCES[name].published for name, own in scores.items() if own]
+    return f"{sum(above)} of {len(above)}"
 
 
 def _worst(rows: list[dict[str, Any]], name: str) -> str:
@@ -276,7 +293,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Tables], dict[str, str]]]] = {
     "case": (DISPATCH, lambda own: {"table": dispatch(own)}),
     "SnareNet nonconvex": (NONCONVEX, lambda own: {"table": nonconvex(own["SnareNet nonconvex"])}),
     "SnareNet control": (CONTROL, lambda own: {"table": control(own)}),
-    "labels": (LABELS, lambda own: {"table": labels(own)}),
+    "labels": (LABELS, lambda own: {"table": labels(own)} | {head: reached(own, head) for head in HEADS}),
 }
 
 

@@ -178,16 +178,42 @@ def test_average_precision_counts_equal_scores_together() -> None:
     assert field2_labels.average_precision(np.full(4, 0.5), labels) == pytest.approx(0.5)
 
 
-def test_every_head_learns_labels_and_obeys_the_hierarchy(tmp_path: Path) -> None:
+def test_every_head_learns_labels_and_obeys_the_hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "genes.arff").write_text(TREE)
     data = field2_labels.read_arff(tmp_path / "genes.arff")
-    source = field2_labels.Source(("genes.arff",), "genes.arff", 16, 150, 1.0, "", 1e-2)
-    rows = list(field2_labels.scores(source, [data], data, field2_labels.Todo(1)))
+    source = field2_labels.Source(("genes.arff",), "genes.arff", 16, 150, 1.0, "")
+    monkeypatch.setattr(field2_labels, "RATE", 1e-2)
+    monkeypatch.setattr(field2_labels, "PATIENCE", 60)
+    rows = list(field2_labels.scores(source, [data, data], data, field2_labels.Todo(1)))
     assert [row["method"] for row in rows] == list(field2_labels.HEADS)
     assert all(row["score"] > 0.9 and row["violation"] == 0 for row in rows)
     *_, row = field2_page.labels({"enron": rows}).splitlines()
     assert [cell.strip() for cell in row.split("|")][2] == "0.756"
-    assert not list(field2_labels.scores(source, [data], data, field2_labels.Todo(1, rows)))
+    assert not list(field2_labels.scores(source, [data, data], data, field2_labels.Todo(1, rows)))
+
+
+def test_epochs_are_those_of_the_best_score_on_the_validation_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "genes.arff").write_text(TREE)
+    data = field2_labels.read_arff(tmp_path / "genes.arff")
+    source = field2_labels.Source(("genes.arff",), "genes.arff", 16, 150, 1.0, "")
+    scores = iter([0.1, 0.3, 0.2, 0.3, 0.7])  # stopped two epochs after the best, the last is of the next run
+    monkeypatch.setattr(field2_labels, "average_precision", lambda p, y: next(scores))
+    monkeypatch.setattr(field2_labels, "PATIENCE", 2)
+    assert field2_labels.trained(field2_labels.Order, source, [data], data, seed=0)[:2] == (2, 0.3)
+    known = [{"method": name, "seed": 0, "epochs": 4} for name in field2_labels.HEADS]
+    row = next(iter(field2_labels.scores(source, [data, data], data, field2_labels.Todo(2, known))))
+    assert (row["seed"], row["epochs"], row["score"]) == (1, 4, 0.7)
+
+
+def test_a_fifth_of_a_single_training_file_validates(tmp_path: Path) -> None:
+    (tmp_path / "genes.arff").write_text(TREE + "0.1,b,2\n0.2,b,1\n")
+    data = field2_labels.read_arff(tmp_path / "genes.arff")
+    (train,), valid = field2_labels.held_out([data])
+    assert sorted([*train.X[:, 0], *valid.X[:, 0]]) == sorted(data.X[:, 0])
+    assert (train.Y.shape, valid.Y.shape) == ((4, 5), (1, 5))
+    assert field2_labels.held_out([data, valid]) == ([data], valid)
 
 
 @pytest.mark.parametrize("head", [field2_labels.Chain, field2_labels.Order])
@@ -196,9 +222,15 @@ def test_our_heads_start_from_the_shares_of_the_classes(tmp_path: Path, head: ty
     data, share = field2_labels.read_arff(tmp_path / "genes.arff"), np.array([0.6, 0.3, 0.2, 0.5, 0.9])
     network = head(4, data, share)
     assert np.allclose(network(torch.zeros(1, 4)).detach().numpy(), share, atol=2e-3)
-    assert isinstance(field2_labels.ours(4, data, share), field2_labels.Chain)
+
+
+def test_the_rays_of_a_graph_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "genes.arff").write_text(TREE)
+    data = field2_labels.read_arff(tmp_path / "genes.arff")
     graph = field2_labels.Labelled(data.X, data.Y, data.names, [*data.edges, (1, 3)])
-    assert isinstance(field2_labels.ours(4, graph, share), field2_labels.Order)
+    source = field2_labels.Source(("genes.arff",), "genes.arff", 16, 150, 1.0, "")
+    rows = field2_labels.scores(source, [graph, graph], graph, field2_labels.Todo(1))
+    assert [row["method"] for row in rows] == [name for name in field2_labels.HEADS if name != field2_labels.RAYS]
 
 
 def test_forecasts_that_are_trained_through_the_layer_add_up() -> None:
