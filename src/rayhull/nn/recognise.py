@@ -47,7 +47,7 @@ FAR = 0.2  # what they may leave without a warning
 INNER = ("rayhull", "torch", "contextlib")  # frames that a warning passes over
 TRIED = 500  # rows of cones and others up to which nearest points are worked out for a trial
 ENTRIES = 4_000_000  # of a large block's rows, beyond which nothing is tried
-AWAY, ALONG, TIED = 60, 70, 50  # steps off the CPU, along a band, with equalities: 400 launches are a layer's budget
+AWAY, ALONG, TIED = 56, 72, 48  # steps off the CPU, along curves, with equalities: a layer's budget is 400 launches
 MORE, COARSE = 96, 0.02  # steps where those leave more than this: long curves between bounds
 BAND = 120  # rows along a band up to which sums of neighbours are taken: their factors are dense
 
@@ -329,7 +329,8 @@ def near_steps(P: Polyhedron, base: Array, units: Array, factory: Factory) -> St
     band = band_of(P)
     band = None if band is None or len(band) > BAND or not np.isin(band, frame.loose).all() else band
     trial = Trial.of(P, frame, units, band, kernel=False)
-    usual = TIED if frame.equal.shape[1] else (AWAY if band is None else ALONG)
+    is_curve = band is not None and P.inequalities.matrix.nnz > 2 * len(P.inequalities)
+    usual = TIED if frame.equal.shape[1] else (ALONG if is_curve else AWAY)
     count, number, left = trial.best((usual,))
     if min(left) > COARSE:
         count, number, left = trial.best((MORE,))
