@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import rayhull as rh
-from rayhull.errors import EmptySetError, RayhullError
+from rayhull.errors import EmptySetError, RayhullError, UnverifiedError
+from rayhull.projection import conic
 from rayhull.sets.conic_interior import Rules
 from tests.convex_sets import SETS, without_equalities
 from tests.fuzz_cones import judged
@@ -297,6 +298,16 @@ def test_a_sample_whose_base_point_is_outside_takes_its_nearest_point():
 
 
 # -- nearest points ----------------------------------------------------------------------------------------------------
+
+
+def test_residuals_decide_what_is_refused_and_by_which_name():
+    conic._refuse(torch.tensor([0.0, 1e-10]), stated=False)
+    with pytest.raises(UnverifiedError, match="sample 1 could not be certified"):
+        conic._refuse(torch.tensor([0.0, 1e-6]), stated=False)
+    with pytest.raises(EmptySetError, match="sample 2 is empty"):
+        conic._refuse(torch.tensor([0.0, 1e-6, 1e-2]), stated=False)
+    with pytest.raises(UnverifiedError, match="sample 0"):
+        conic._refuse(torch.tensor([1e-2]), stated=True)  # a set itself is never empty
 
 
 @EVERY

@@ -188,7 +188,14 @@ MUTANTS = [
         "projection/conic.py",
         "CERTIFIED = 1e-9  # the largest",
         "CERTIFIED = 1e9  # the largest",
+        ("test_convex_sets.py::test_residuals_decide_what_is_refused_and_by_which_name",),
+        "a nearest point that is not certified is returned",
+    ),
+    Mutant(
+        "projection/conic.py",
+        "LOST = 1e-4  # a residual",
+        "LOST = 1e9  # a residual",
         ("test_convex_sets.py::test_a_sample_whose_base_point_is_outside_takes_its_nearest_point",),
-        "the nearest point of an empty set is returned",
+        "an empty set of a sample is not called so",
     ),
 ]
