@@ -183,6 +183,13 @@ def test_what_numpy_or_the_module_does_not_say_is_asked_for() -> None:
     assert near(rh.to_numpy(flat, h)(h.numpy()), flat(h))
 
 
+def test_a_program_follows_the_solver_far_from_the_set() -> None:
+    into = rh.MapInto(rh.birkhoff(6))
+    c = 100 * torch.randn(100, into.coefficients, generator=torch.Generator().manual_seed(0))
+    away = (torch.as_tensor(rh.to_numpy(into)(c.numpy())) - into(c)).abs().flatten(1).amax(1)
+    assert away.quantile(0.95) < 0.05  # 0.6 with one penalty
+
+
 def test_a_layer_may_be_exported_twice_and_used_in_between() -> None:
     P = rh.checkerboard((4, 4), tiles=(2, 2)) & rh.box(-1, 1)
     layer = rh.Constrained(4, P, varies={"upper": (0.5, 1.5)}).eval()

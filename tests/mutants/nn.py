@@ -349,4 +349,11 @@ MUTANTS = [
         ("test_convex_sets.py::test_a_ball_that_is_full_leaves_the_other_balls_alone",),
         "one full ball shrinks all of them",
     ),
+    Mutant(
+        "nn/steps.py",
+        "self.penalties = (1.0,) if kernel or self.onto is not None else SWEEP",
+        "self.penalties = SWEEP if band is not None else (1.0,)",
+        ("test_export_numpy.py::test_a_program_follows_the_solver_far_from_the_set",),
+        "programs lose points that are far from the set",
+    ),
 ]

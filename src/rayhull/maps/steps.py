@@ -12,8 +12,9 @@ T = G K Gᵀ: one product a step, no solver, no branch. It compiles, exports and
 coordinates stay sparse: K is then applied by a sparse factor, on the CPU. What comes out meets the equalities and is
 near the set, not in it: a shrink has to follow.
 
-Rows along a band (curves) are as ill-conditioned as differences of their order are. They take rows that follow from
-them, too, sums over 3, 7, 15, ... neighbours, and a penalty that sweeps over several sizes.
+Points a hundred times as far away as the set is wide need larger penalties than points near it: tensor operations
+sweep over several. Rows along a band (curves) are as ill-conditioned as differences of their order are. They take rows
+that follow from them, too, sums over 3, 7, 15, ... neighbours.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from rayhull.sets.systems import System
 # Chosen on ten sets (dense rows, flows, storage, ramps, Birkhoff, cones): fewest steps to 2 % of the way.
 RELAXATION, PENALTY = 1.8, 2.0
 ROOT = math.sqrt(PENALTY)  # limits of G x are those of the rows and bounds times this
-SWEEP, SWEEPS = (0.5, 1.5, 5.0, 15.0), 2  # penalties of steps along a band, as multiples, and how often they come
+SWEEP, SWEEPS = (0.5, 1.5, 5.0, 15.0), 2  # penalties of tensor operations, as multiples, and how often they come
 
 
 class Factor(NamedTuple):
