@@ -176,7 +176,7 @@ def block_groups(P: Polyhedron, *, mirrored: bool = False, most: float = math.in
     if len(grouping.coordinates) > 1:
         return grouping.groups(mirrored=mirrored, most=most)
     is_flat = P.shape == (P.dim,) and P.inequalities.sizes.all() and P.equalities.sizes.all()
-    return (_whole(P) if is_flat else grouping.group([(0, 1)]),)  # itself: what is known of it is found once
+    return (_whole(P) if is_flat else grouping.whole(),)  # itself: what is known of it is found once
 
 
 def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
@@ -187,7 +187,7 @@ def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
     tied = np.array([touched[own].any() for own in parts[0]])
     free = [list(compress(part, ~tied)) for part in parts]
     whole = [np.sort(np.concatenate(list(compress(part, tied)))) for part in parts]
-    own = _Grouping(P, *([part] for part in whole)).group([(0, 1)])
+    own = _Grouping(P, *([part] for part in whole)).whole()
     own = replace(own, polyhedron=S.restricted(own.polyhedron, whole[0]))  # type: ignore[arg-type]
     return (*_Grouping(P, *free).groups(mirrored=True, most=KINDS), own)
 
@@ -255,35 +255,45 @@ class _Grouping:
         self.bounds = np.stack(alike([low, high]))  # (2, d)
 
     def groups(self, *, mirrored: bool, most: float) -> tuple[BlockGroup, ...]:
-        keys, own = list(self._signatures()), self.coordinates
+        own, known = self.coordinates, dict[Hashable, int]()
+        label = np.array([known.setdefault(key, len(known)) for key in self._signatures()], np.int64)
         firsts = np.array([part[0] for part in own], np.int64) if isinstance(own, list) else own[:, 0]
         alone = self.P.intervals[firsts]
-        if len(set(compress(keys, alone))) <= most:
-            return self._alike(enumerate(keys), mirrored=mirrored)
-        others = compress(enumerate(keys), ~alone)
-        return self._side_by_side(firsts[alone]), *self._alike(others, mirrored=mirrored)
+        if len(np.unique(label[alone])) <= most:
+            return self._alike(label, np.arange(len(label)), mirrored=mirrored)
+        others = np.flatnonzero(~alone)
+        return self._side_by_side(firsts[alone]), *self._alike(label[others], others, mirrored=mirrored)
 
     def _side_by_side(self, own: Array) -> BlockGroup:
         """Intervals as one group, whose set has a block for each of them."""
         none = np.zeros(0, np.int64)
-        found = _Grouping(self.P, [own], [none], [none]).group([(0, 1)])
+        found = _Grouping(self.P, [own], [none], [none]).whole()
         made = found.polyhedron
         made.mirrored_groups = (replace(made.block_groups[0], apart=True),)
         del made.block_groups
         return replace(found, apart=True)
 
-    def _alike(self, keys: Iterable[tuple[int, Hashable]], *, mirrored: bool) -> tuple[BlockGroup, ...]:
-        kinds: dict[Hashable, list[tuple[int, int]]] = {}  # numbers of the blocks, and their signs
-        mirrors: dict[Hashable, Hashable] = {}  # from the signature of a kind's mirror image to the kind
-        for i, key in keys:
-            sign = 1
-            if mirrored and key not in kinds:
-                if key in mirrors:
-                    key, sign = mirrors[key], -1
-                else:
-                    mirrors.setdefault(self._signature(i, -1), key)
-            kinds.setdefault(key, []).append((i, sign))
-        return tuple(self.group(members) for members in kinds.values())
+    def _alike(self, label: Array, numbers: Array, *, mirrored: bool) -> tuple[BlockGroup, ...]:
+        """Blocks of one label together, and mirror images with them, in the order of their numbers."""
+        kinds: list[list[tuple[Array, int]]] = []  # numbers of blocks, and their sign
+        mirrors: dict[Hashable, list[tuple[Array, int]]] = {}  # from the signature of a kind's mirror image to the kind
+        for own in _by_label(label, numbers, label.max(initial=-1) + 1):
+            if not len(own):
+                continue
+            found = mirrors.get(self._signature(own[0], 1)) if mirrored else None
+            if found is not None:
+                found.append((own, -1))
+                continue
+            kinds.append([(own, 1)])
+            if mirrored:
+                mirrors.setdefault(self._signature(own[0], -1), kinds[-1])
+        return tuple(self._of_kind(kind) for kind in kinds)
+
+    def _of_kind(self, kind: list[tuple[Array, int]]) -> BlockGroup:
+        numbers = np.concatenate([own for own, _ in kind])
+        sign = np.concatenate([np.full(len(own), sign) for own, sign in kind])
+        order = np.argsort(numbers)
+        return self.group(numbers[order], sign[order])
 
     def _signatures(self) -> Iterable[Hashable]:
         """Equal for two blocks that state the same set with the same rows in the same order."""
@@ -307,10 +317,13 @@ class _Grouping:
             parts.append(_bytes(rows.offsets[pick]))
         return b"|".join([*parts, _bytes(bounds)])
 
-    def group(self, members: list[tuple[int, int]]) -> BlockGroup:
+    def whole(self) -> BlockGroup:
+        """The group of the first block alone."""
+        return self.group(np.zeros(1, np.int64), np.ones(1, np.int64))
+
+    def group(self, numbers: Array, sign: Array) -> BlockGroup:
         """The group of the given blocks, with their signs."""
-        layout, (numbers, sign) = self.P.layout, np.array(members).T
-        parts = self.coordinates, self.inequalities, self.equalities
+        layout, parts = self.P.layout, (self.coordinates, self.inequalities, self.equalities)
         index, inequalities, equalities = (
             np.stack([p[i] for i in numbers]) if isinstance(p, list) else p[numbers] for p in parts
         )
