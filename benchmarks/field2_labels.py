@@ -239,7 +239,8 @@ class Order(nn.Module):
         _start(self.head.linear, np.log(share / (1 - share)))
 
     def forward(self, h: Tensor) -> Tensor:
-        return self.head(h).sigmoid()
+        logits: Tensor = self.head(h)
+        return logits.double().sigmoid().to(logits)  # in single precision it falls by an ulp here and there
 
     def loss(self, h: Tensor, y: Tensor, which: Tensor) -> Tensor:
         return nn.functional.binary_cross_entropy_with_logits(self.head(h)[:, which], y[:, which])

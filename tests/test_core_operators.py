@@ -430,6 +430,37 @@ def test_gradients_of_pooled_chains_are_those_of_the_definition(n, scaled, own, 
         assert not free.all() or n < 2
 
 
+@pytest.mark.parametrize("n", BATCHES)
+@pytest.mark.parametrize("scaled", SCALES)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "differences"])
+def test_gradients_of_active_sets_are_those_of_the_definition(n, scaled, own, kind):
+    """Whatever is active: a row that depends on others, all of them, none; coordinates at bounds."""
+    for dtype, tolerance, d in ((torch.float64, 1e-9, 7), (torch.float32, 1e-4, 4)):
+        x, index, scale = blocks(n, n, 2, d, scaled, dtype)
+        rng = torch.Generator().manual_seed(d)
+        tails = torch.cat([torch.arange(d - 1), torch.randint(0, d - 1, (d,), generator=rng)])
+        G, rows = differences(tails, torch.full_like(tails, d - 1), 0.5 + torch.rand(d, generator=rng).double())
+        if kind != "differences":
+            G = torch.nn.functional.normalize(random(6, d + 1, d) * (random(7, d + 1, d) > 0), dim=1)
+            G[-1] = G[0]
+            rows = dense_rows(G) if kind == "dense" else sparse_rows(G)
+        m = len(G) if kind == "differences" else len(G) - 2
+        multipliers = (random(8, 2 * n, len(G)) - 0.7).relu() * torch.tensor([0.0, 1.0]).double()[
+            torch.randint(0, 2, (2 * n, 1), generator=rng)
+        ]
+        lower = -0.5 - random(2, 2 * n if own else 1, d).abs()
+        bounds = lower, -0.9 * lower
+        g, out = random(4, *x.shape).to(dtype), torch.full_like(x, 7.0)
+        operators.active_set_backward(g, operators.InPlace(x, index, scale, out), rows, m, multipliers, bounds)
+        active = multipliers > 0
+        active[:, m:] = True
+        mine = in_blocks(g, index, None if scale is None else 1 / scale)
+        wanted, free, _ = pulled_back(G, active, in_blocks(x, index, scale) - multipliers @ G, *bounds, mine)
+        assert_gradients_in_places(out, index, scale, wanted, tolerance)
+        assert not free.all() or n < 2
+
+
 def test_backward_passes_in_places_refuse_what_does_not_fit():
     x, index, scale = blocks(0, 4, 2, 3, "weighted", torch.float64)
     a, lower, upper, out = random(1, 3), random(2, 1, 3), random(3, 1, 3), torch.empty_like(x)
@@ -455,6 +486,15 @@ def test_backward_passes_in_places_refuse_what_does_not_fit():
     ):
         with pytest.raises(RuntimeError, match=said):
             operators.pool_adjacent_backward(*values)
+    G = random(6, 2, 3)
+    for said, values in (
+        ("one gradient for each point", (x[:3], at, dense_rows(G), 2, multipliers, bounds)),
+        ("one multiplier", (x, at, dense_rows(G), 2, multipliers[:, :1], bounds)),
+        ("rows of another width", (x, at, dense_rows(G[:, :2]), 2, multipliers, bounds)),
+        ("derivative of their own", (x, at, operators.Rows.of_samples(random(7, 0, 2, 3)), 2, multipliers, bounds)),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            operators.active_set_backward(*values)
 
 
 # -- the layer's operators, each against its definition in torch -------------------------------------------------------

@@ -183,6 +183,27 @@ MUTANTS = [
         ("test_core_operators.py::test_bounds_that_cross_are_empty_and_an_order_is_clamped_to_its_box",),
         "bounds that cross are not seen",
     ),
+    Mutant(
+        "core/source/projection/active_gradient.cpp",
+        "mass_[top(j)] += state[j] ? INFINITY : root * root;",
+        "mass_[top(j)] += root * root;",
+        ("test_core_operators.py::test_gradients_of_active_sets_are_those_of_the_definition",),
+        "what is tied to a coordinate at its bound moves",
+    ),
+    Mutant(
+        "core/source/projection/active_gradient.cpp",
+        "multipliers[i] > 0.0 || i >= p_.m;",
+        "multipliers[i] > 0.0;",
+        ("test_core_operators.py::test_gradients_of_active_sets_are_those_of_the_definition",),
+        "gradients leave equalities without a multiplier",
+    ),
+    Mutant(
+        "core/source/projection/active_gradient.cpp",
+        "-r_[a], g_.data());\n    for (int64_t j = 0; j < rows_.d; j++)\n      if (state_[j] != 0) g_[j] = 0.0;",
+        "-r_[a], g_.data());",
+        ("test_core_operators.py::test_gradients_of_active_sets_are_those_of_the_definition",),
+        "coordinates at a bound get the rows' part of a gradient",
+    ),
     # Dropping the sign of a multiplier from kkt_residual() in guess.cpp is not listed: both solvers drop rows with
     # negative multipliers before they end, so that no answer depends on it. The certificate in Python has its own
     # mutant, and that the solvers drop them is the next one.

@@ -169,6 +169,13 @@ def active_set(
     return _bound("active_set")(*at, *rows, m, *sides, *guess, *effort)
 
 
+def active_set_backward(
+    g: Tensor, at: InPlace, rows: Rows, m: int, multipliers: Tensor, bounds: tuple[Tensor, Tensor]
+) -> None:
+    """The gradient in x for the gradient g (n, D) in :func:`active_set`'s points, to ``at.out``."""
+    _bound("active_set_backward")(g, *at, *rows, m, multipliers, *bounds)
+
+
 def interior_point(
     at: InPlace, rows: Rows, m: int, sides: Sides, guess: Tensor | None, intervals: Intervals
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:

@@ -366,10 +366,12 @@ def _follows(into: MapInto, sides: Sides, base: Tensor | None) -> bool:
 
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not into.keeps_inside:
-        return into._per_sample.points(into._per_sample.in_shares(into.parts(c), sides), sides)
-    u = into.parts.unconstrained(c)
-    x = into._per_sample.points(damped(u, leak), sides)
-    return leaking(x, u, Leak(leak, into.units, into._block))
+        u = into._per_sample.in_shares(into.parts(c), sides)
+        found = into._per_sample.nearest.direct(u, sides=sides)
+        return into._per_sample.points(u, sides) if found is None else found
+    u, past = into.parts.unconstrained(c), Leak(leak, into.units, into._block)
+    found = into._per_sample.nearest.direct(u, past if leak else None, sides)
+    return leaking(into._per_sample.points(damped(u, leak), sides), u, past) if found is None else found
 
 
 def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:

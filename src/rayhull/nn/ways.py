@@ -202,7 +202,7 @@ class Nearest(Seen):
         return self
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        if sides is NONE and (found := self._direct(u)) is not None:
+        if (found := self.nearest.direct(u, sides=sides)) is not None:
             return found
         given = sides.without_base(self.event)
         if is_away(u.device) or torch.compiler.is_exporting():
@@ -228,16 +228,8 @@ class Nearest(Seen):
         return self._forms[0] if formula_of(self.projector, sides.given) is None else None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
-        found = None if sides is not NONE else self._direct(u, Leak(share, self.units, block))
+        found = self.nearest.direct(u, Leak(share, self.units, block), sides)
         return super().leaking(u, sides, share, block) if found is None else found
-
-    def _direct(self, u: Tensor, leak: Leak | None = None) -> Tensor | None:
-        """The kernels' points; None in graphs, and where something is left open (points far away, not finite)."""
-        if not is_plain(u) or not u.numel():
-            return None
-        flat = u.ndim == 2
-        found = self.projector.direct(u if flat else u.reshape(-1, u.shape[-1]), leak)
-        return found if flat or found is None else found.reshape(u.shape)
 
     def _in_reach(self, x: Tensor) -> Tensor:
         """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.

@@ -14,7 +14,7 @@ from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.plan import SOLVERS, Plan, plan
-from rayhull.projection.sides import NONE, flat_points, flat_sides, has_derivatives
+from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, info, solve
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.membership import by_name
@@ -61,19 +61,22 @@ class Projector:
         z: Tensor = Differentiable.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
         return z if flat is x else z.reshape(x.shape), done
 
-    def direct(self, x: Tensor, leak: Leak | None = None) -> Tensor | None:
-        """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open."""
-        points = x.detach()
+    def direct(self, x: Tensor, leak: Leak | None = None, sides: Sides = NONE) -> Tensor | None:
+        """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open.
+
+        Shape: x (n, D), sides (1 or n, length) each → (n, D)
+        """
+        points, given = x.detach(), None if sides is NONE else sides.detached()
         done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan("cpu"))
         for block in done.plan:
-            problem = block.problem(points, None, done.z)
+            problem = block.problem(points, given, done.z)
             solution = block.solver.solve(problem)
             if not solution.solved:
                 return None
             done.keep(problem, solution)
-        if not (x.requires_grad and torch.is_grad_enabled()):
+        if not has_derivatives(x, sides):
             return done.z
-        return applied(Differentiable, done, leak, x)
+        return applied(Differentiable, done, leak, x, *(() if sides is NONE else sides[:SIDES]))
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from rayhull.maps.graphs import is_plain
 from rayhull.sets.reading import refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ class Sides(NamedTuple):
     def has_rows(self) -> bool:
         return self.A is not None or self.A_eq is not None
 
+    def fits_kernels(self, n: int) -> bool:
+        """Whether finite right-hand sides and bounds are all there is, a row for all of n eager samples or for each."""
+        own = [v for v in self[:4] if v is not None]
+        others = self.A is self.A_eq is self.h is self.centre is None
+        fit = others and all(v.ndim == 2 and v.shape[0] in (1, n) and is_plain(v) for v in own)
+        return fit and not any(_looks_infinite(v) for v in own)
+
+    def detached(self) -> Sides:
+        """The same, which no derivative follows."""
+        return Sides(*(v if v is None else v.detach() for v in self))
+
     def checked(self, P: Statement) -> Sides:
         """The same with flat bounds; a shape that does not fit is refused."""
         flat, given = {}, {name: getattr(self, name) for name in self.given}
@@ -72,6 +84,8 @@ class Sides(NamedTuple):
     def batch(self, points: tuple[int, ...]) -> tuple[int, ...]:
         """The batch dimensions of points and sides together."""
         own = {name: tuple(getattr(self, name).shape[: -_dimensions(name)]) for name in self.given}
+        if all(shape == points for shape in own.values()):  # torch takes 20 µs to say so
+            return points
         try:
             return torch.broadcast_shapes(points, *own.values())  # type: ignore[no-untyped-call]
         except RuntimeError:

@@ -43,6 +43,8 @@ NO_GUESS: Guess = (None, None)
 class Compiled(Solver):
     """A kernel that counts the residuals that are more than rounding: such samples are solved again from close by."""
 
+    pulled: operators.Rows | None = None  # the rows as the kernel of the derivative takes them, where it is to serve
+
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         solution, blurred = self.by_kernel(problem, guess)
         return refined(problem, solution, lambda other: self.by_kernel(other)[0]) if blurred else solution
@@ -50,6 +52,13 @@ class Compiled(Solver):
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         """The solution, and how many residuals are more than rounding."""
         raise NotImplementedError
+
+    def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
+        if self.pulled is None:
+            return False
+        at, bounds = in_place(problem, out)[0], (problem.lower, problem.upper)
+        operators.active_set_backward(g, at, self.pulled, problem.m, multipliers, bounds)
+        return True
 
 
 class ActiveSet(Compiled):
@@ -61,6 +70,7 @@ class ActiveSet(Compiled):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         rows = form.matrix
+        self.pulled = rows.compiled if rows.intervals is None else None
         self.gradient_steps = 40 if rows.count >= MANY and rows.is_dense else 20
         if rows.count < SOME or rows.intervals is not None:
             self.gradient_steps = 0  # a step of the active set is cheap, and gradients tell little

@@ -206,6 +206,7 @@ class Forest(Compiled):
         super().__init__(form)
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
         self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
+        self.pulled = self.rows if form.compiled else None
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:

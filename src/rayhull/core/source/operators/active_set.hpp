@@ -1,4 +1,4 @@
-// The operators around solve_active_set and active_multipliers.
+// The operators around solve_active_set, active_set_backward and active_multipliers.
 #pragma once
 
 #include "../projection/active_set.hpp"
@@ -77,6 +77,20 @@ inline FoundAndBlurred active_set(Tensor x, Tensor index, std::optional<Tensor> 
                         active ? read<bool>(*active) : nullptr, state ? read<int8_t>(*state) : nullptr};
   const Effort effort{gradient_steps, step, pivots, exact_steps, clamped};
   return with_blurred(blocks.solve(8, [&](auto... to) { return solve_active_set(problem, effort, to...); }));
+}
+
+// g (n, D) and the multipliers (blocks, rows) of the forward pass -> the gradient in x to out, like g
+inline void active_set_backward_blocks(Tensor g, Tensor x, Tensor index, std::optional<Tensor> scale, Tensor out, Tensor data,
+                                       Tensor columns, Tensor begin, Tensor products, Tensor lengths,
+                                       std::optional<Tensor> roots, std::optional<Tensor> sweep, int64_t m, Tensor multipliers,
+                                       Tensor lower, Tensor upper) {
+  const int64_t d = index.dim() == 2 ? index.size(1) : 0;
+  const RowTensors given(data, columns, begin, products, lengths, roots, sweep, 0, d);
+  STD_TORCH_CHECK(given.stride == 0, "rayhull: rows of each sample have a derivative of their own");
+  const GradientTensors blocks(g, x, index, scale, out, multipliers, lower, upper, given.rows.count);
+  const ActiveGradient problem{blocks.at.places, blocks.by.places, given.rows, m, read<double>(blocks.multipliers),
+                               side(blocks.lower), side(blocks.upper)};
+  parallel(blocks.at.samples(), 8, [&](int64_t start, int64_t stop) { active_set_backward(problem, start, stop); });
 }
 
 // q (n, M), active (n, M), state (n, d) -> w (n, M)

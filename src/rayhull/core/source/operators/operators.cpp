@@ -30,6 +30,10 @@ STABLE_TORCH_LIBRARY(rayhull_core, library) {
       "Tensor? active, Tensor? state, int gradient_steps, float step, int pivots, int exact_steps, bool clamped) "
       "-> (Tensor, Tensor, Tensor, Tensor, int, int)");
   library.def(
+      "active_set_backward(Tensor g, Tensor x, Tensor index, Tensor? scale, Tensor(out!) out, Tensor data, Tensor columns, "
+      "Tensor begin, Tensor products, Tensor lengths, Tensor? roots, Tensor? sweep, int m, Tensor multipliers, Tensor lower, "
+      "Tensor upper) -> ()");
+  library.def(
       "active_system(Tensor data, Tensor columns, Tensor begin, Tensor products, Tensor lengths, Tensor q, Tensor active, "
       "Tensor state) -> Tensor");
   library.def(
@@ -62,6 +66,7 @@ STABLE_TORCH_LIBRARY_IMPL(rayhull_core, CPU, library) {
   library.impl("clipped_shift_backward", TORCH_BOX(&rayhull::clipped_shift_backward_blocks));
   library.impl("pool_adjacent_backward", TORCH_BOX(&rayhull::pool_adjacent_backward_blocks));
   library.impl("active_set", TORCH_BOX(&rayhull::active_set));
+  library.impl("active_set_backward", TORCH_BOX(&rayhull::active_set_backward_blocks));
   library.impl("active_system", TORCH_BOX(&rayhull::active_system));
   library.impl("interior_point", TORCH_BOX(&rayhull::interior_point));
   library.impl("interval_system", TORCH_BOX(&rayhull::interval_system));

@@ -9,29 +9,6 @@
 namespace rayhull {
 namespace {
 
-// The rows of a sample with their 1-norms; shared rows come with them.
-class RowsOfSamples {
- public:
-  RowsOfSamples(const Rows& rows, int64_t stride) : rows_(rows), stride_(stride), lengths_(stride ? rows.count : 0) {}
-
-  Rows of(int64_t n) {
-    if (stride_ == 0) return rows_;
-    Rows rows = rows_;
-    rows.data += n * stride_;
-    for (int64_t i = 0; i < rows.count; i++) {
-      lengths_[i] = 0.0;
-      for (int64_t j = 0; j < rows.d; j++) lengths_[i] += std::abs(rows.data[i * rows.d + j]);
-    }
-    rows.lengths = lengths_.data();
-    return rows;
-  }
-
- private:
-  const Rows& rows_;
-  int64_t stride_;
-  std::vector<double> lengths_;
-};
-
 // 1 / (an upper bound of the largest eigenvalue of G G^T): the product of the largest sums of rows and of columns.
 double safe_step(const Rows& rows) {
   std::vector<double> columns(rows.d);
@@ -149,20 +126,6 @@ Tally solve_active_set(const Problem& problem, const Effort& effort, double* mul
     });
   }
   return tally;
-}
-
-void active_multipliers(const Rows& rows, int64_t rows_stride, const double* q, const bool* active, const int8_t* state,
-                        double* w, int64_t start, int64_t stop) {
-  Cholesky factor(rows.count, rows.d);
-  RowsOfSamples rows_of(rows, rows_stride);
-  std::vector<double> r(rows.count + 1);
-  for (int64_t n = start; n < stop; n++) {
-    factor.factor(rows_of.of(n), active + n * rows.count, state + n * rows.d);
-    for (int64_t a = 0; a < factor.size(); a++) r[a] = q[n * rows.count + factor.row(a)];
-    factor.solve(r.data());
-    std::fill(w + n * rows.count, w + (n + 1) * rows.count, 0.0);
-    for (int64_t a = 0; a < factor.size(); a++) w[n * rows.count + factor.row(a)] = r[a];
-  }
 }
 
 }  // namespace rayhull

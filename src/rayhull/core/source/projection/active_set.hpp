@@ -29,7 +29,18 @@ struct Effort {
 Tally solve_active_set(const Problem& problem, const Effort& effort, double* multipliers, const Report& report,
                        int64_t start, int64_t stop);
 
-// w with (G D G^T) w = q over the active rows, 0 elsewhere and for dependent rows: the backward rule.
+struct ActiveGradient {
+  Places points, gradients;
+  Rows rows;                  // shared by all samples
+  int64_t m;
+  const double* multipliers;  // (blocks, rows) of the forward pass: they say what is active
+  Side lower, upper;
+};
+
+// From gradients in x to those in y.
+void active_set_backward(const ActiveGradient& problem, int64_t start, int64_t stop);
+
+// w with (G D G^T) w = q over the active rows, 0 elsewhere and for dependent rows: the rule that every derivative has.
 void active_multipliers(const Rows& rows, int64_t rows_stride, const double* q, const bool* active, const int8_t* state,
                         double* w, int64_t start, int64_t stop);
 

@@ -1,8 +1,10 @@
 // Rows of a problem, dense or sparse, and products with them: what the active-set methods share.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "lanes.hpp"
 
@@ -50,6 +52,29 @@ struct Rows {
       if (columns[e] == j) return data[e];
     return 0.0;
   }
+};
+
+// The rows of a sample with their 1-norms; shared rows come with them.
+class RowsOfSamples {
+ public:
+  RowsOfSamples(const Rows& rows, int64_t stride) : rows_(rows), stride_(stride), lengths_(stride ? rows.count : 0) {}
+
+  Rows of(int64_t n) {
+    if (stride_ == 0) return rows_;
+    Rows rows = rows_;
+    rows.data += n * stride_;
+    for (int64_t i = 0; i < rows.count; i++) {
+      lengths_[i] = 0.0;
+      for (int64_t j = 0; j < rows.d; j++) lengths_[i] += std::abs(rows.data[i * rows.d + j]);
+    }
+    rows.lengths = lengths_.data();
+    return rows;
+  }
+
+ private:
+  const Rows& rows_;
+  int64_t stride_;
+  std::vector<double> lengths_;
 };
 
 }  // namespace rayhull
