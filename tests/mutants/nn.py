@@ -356,4 +356,11 @@ MUTANTS = [
         ("test_export_numpy.py::test_a_program_follows_the_solver_far_from_the_set",),
         "programs lose points that are far from the set",
     ),
+    Mutant(
+        "nn/ways.py",
+        "x / largest.clamp_min(self.reach) * self.reach",
+        "x / largest * self.reach",
+        ("test_layer_pytorch.py::test_features_of_zero_have_a_derivative_in_graphs",),
+        "a graph divides 0 by 0 where the point before the map is 0, and its derivative is NaN",
+    ),
 ]
