@@ -363,4 +363,18 @@ MUTANTS = [
         ("test_layer_pytorch.py::test_features_of_zero_have_a_derivative_in_graphs",),
         "a graph divides 0 by 0 where the point before the map is 0, and its derivative is NaN",
     ),
+    Mutant(
+        "nn/conic.py",
+        "(u - base) * (reach / farthest)",
+        "(u - base) * (reach / (u - base).abs().amax(-1, keepdim=True).clamp_min(1e-30)).clamp_max(1.0)",
+        ("test_convex_sets.py::test_tiny_features_have_finite_gradients",),
+        "tiny coefficients overflow in the derivative of a layer with cones",
+    ),
+    Mutant(
+        "nn/conic.py",
+        "torch.where(outside, length, 1.0).clamp_min(",
+        "length.clamp_min(",
+        ("test_convex_sets.py::test_tiny_features_have_finite_gradients",),
+        "points near the centre of a ball divide by their distance from it, in the derivative",
+    ),
 ]
