@@ -412,3 +412,13 @@ def test_tiny_features_have_finite_gradients(S, method):
         h = (scale * torch.randn(8, 3)).requires_grad_()
         layer(h).sum().backward()
         assert h.grad.isfinite().all(), scale
+
+
+@pytest.mark.parametrize("method", ["auto", "steps", "shrink", "nearest"])
+def test_a_batch_without_samples_passes_through(method):
+    S = rh.ball(1, d=3) & rh.Polyhedron([[1, 1, 1]], [1])
+    layer = rh.Constrained(4, S, method=method)
+    for lead in ((0,), (2, 0)):
+        assert layer(torch.randn(*lead, 4)).shape == (*lead, 3)
+        assert layer(torch.randn(*lead, 4), h=torch.ones(*lead, 1)).shape == (*lead, 3)
+        assert rh.project(S, torch.randn(*lead, 3)).shape == (*lead, 3)

@@ -377,4 +377,11 @@ MUTANTS = [
         ("test_convex_sets.py::test_tiny_features_have_finite_gradients",),
         "points near the centre of a ball divide by their distance from it, in the derivative",
     ),
+    Mutant(
+        "nn/map_into.py",
+        "(not c.numel() or float(",
+        "(float(",
+        ("test_strict.py::test_a_batch_without_samples_passes_through",),
+        "a strict layer looks for the largest of no coefficients",
+    ),
 ]

@@ -348,7 +348,7 @@ def _cloud(coefficients: int) -> Tensor:
 
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Coefficients that are finite, and so small that no product overflows; NaN where they come from what is not."""
-    if is_plain(c) and float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST:
+    if is_plain(c) and (not c.numel() or float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST):
         return c
     return finite(overflow_cut(c, origin) if origin else c)
 
