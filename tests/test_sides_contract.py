@@ -86,6 +86,19 @@ def test_the_stated_values_give_the_same_points(name: str, way: str) -> None:
             assert torch.allclose(layer(h, **each), x, rtol=0, atol=1e-9 * (1 + float(x.abs().max()))), (scale, *given)
 
 
+@pytest.mark.parametrize("way", ["nearest", "steps", "shrink"])
+def test_the_stated_values_for_more_samples_than_features_give_the_same_points(way: str) -> None:
+    torch.manual_seed(0)
+    P = rh.Polyhedron([[1, 1, 1]], 3, lower=[0, 1, -1], upper=[2, 1, 5])  # one coordinate has a single value
+    layer = rh.Constrained(3, P, dtype=torch.float64, **WAYS[way])
+    h = 3 * torch.randn(5, 3, dtype=torch.float64)
+    x = layer(h).expand(2, 5, 3)
+    for name, value in stated_sides(P).items():
+        found = layer(h, **{name: value.expand(2, 5, *value.shape)})
+        assert found.shape == x.shape
+        assert torch.allclose(found, x, rtol=0, atol=1e-12), name
+
+
 @pytest.mark.parametrize(("name", "way"), PAIRS)
 def test_every_sample_is_inside_its_own_set(name: str, way: str) -> None:
     torch.manual_seed(0)

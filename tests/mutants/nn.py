@@ -379,6 +379,13 @@ MUTANTS = [
     ),
     Mutant(
         "nn/map_into.py",
+        "            c = c if batch == c.shape[:-1] else c.expand(*batch, -1)",
+        "            c = c",
+        ("test_sides_contract.py::test_the_stated_values_for_more_samples_than_features_give_the_same_points",),
+        "stated sides of more samples than features are left out with their samples",
+    ),
+    Mutant(
+        "nn/map_into.py",
         "(not c.numel() or float(",
         "(float(",
         ("test_strict.py::test_a_batch_without_samples_passes_through",),

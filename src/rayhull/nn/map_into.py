@@ -210,8 +210,10 @@ class MapInto(Constants, TakesSides, OfSet):
             c, moved = event_last(self.polyhedron, c, self.axis, **sides._asdict())
             sides = Sides(**moved)
         sides = sides.checked(self.polyhedron)
-        if sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and may_look(c):
+        batch = sides.batch(tuple(c.shape[:-1]))
+        if may_look(c):
             sides = self._per_sample.without_stated(sides)
+            c = c if batch == c.shape[:-1] else c.expand(*batch, -1)  # what is left out may have had more samples
         return c, sides if sides.given else NONE
 
     # -- unconstrained points ----------------------------------------------------------------------------------------
