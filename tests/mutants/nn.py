@@ -391,4 +391,28 @@ MUTANTS = [
         ("test_strict.py::test_a_batch_without_samples_passes_through",),
         "a strict layer looks for the largest of no coefficients",
     ),
+    Mutant(
+        "nn/per_sample.py",
+        "            if given.dtype != self.dtype or (strict",
+        "            if False and (strict",
+        ("test_sides_contract.py::test_stated_values_in_a_shorter_dtype_hold_as_they_were_given",),
+        "sides that are tighter than stated, by rounding to a shorter dtype, count as stated",
+    ),
+    Mutant(
+        "nn/per_sample.py",
+        'or (strict and name not in ("b_eq", "A_eq")):',
+        ":",
+        ("test_sides_contract.py::test_a_strict_layer_holds_right_hand_sides_that_its_dtype_rounds_to_zero",),
+        "sides of a strict layer that are tighter than stated, by rounding to its dtype, count as stated",
+    ),
+    Mutant(
+        "nn/per_sample.py",
+        "clamp_max(min(LARGE, torch.finfo(sides.b.dtype).max))",
+        "clamp_max(LARGE)",
+        (
+            "test_sides_contract.py::test_stated_values_in_a_shorter_dtype_hold_as_they_were_given",
+            "test_sides_contract.py::test_a_strict_layer_holds_right_hand_sides_that_its_dtype_rounds_to_zero",
+        ),
+        "right-hand sides in float16 are cut at a number that it does not have",
+    ),
 ]

@@ -212,7 +212,7 @@ class MapInto(Constants, TakesSides, OfSet):
         sides = sides.checked(self.polyhedron)
         batch = sides.batch(tuple(c.shape[:-1]))
         if may_look(c):
-            sides = self._per_sample.without_stated(sides)
+            sides = self._per_sample.without_stated(sides, strict=self.strict)
             c = c if batch == c.shape[:-1] else c.expand(*batch, -1)  # what is left out may have had more samples
         return c, sides if sides.given else NONE
 
