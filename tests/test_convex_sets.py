@@ -400,3 +400,25 @@ def test_onnx_files_hold_strict_points(name, tmp_path):
     (x,) = runtime.InferenceSession(str(path)).run(None, {"features": features.numpy()})
     assert np.allclose(x, head(features).detach().numpy(), atol=1e-4)
     assert without_equalities(S).contains_exactly(x).all()
+
+
+@pytest.mark.parametrize("method", ["auto", "shrink"])
+@pytest.mark.parametrize("S", [rh.ball(1, d=1), rh.ball(1, d=3) & rh.box(-0.9, 0.9), rh.ellipsoid([[2, 1], [1, 3]], 1)])
+def test_tiny_features_have_finite_gradients(S, method):
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, S, method=method)
+    layer = layer if method == "shrink" or S.dim > 1 else rh.Constrained(3, S, method="steps", steps=5)
+    for scale in (0.0, 1e-38, 1e-30, 1e-25, 1e-20, 1e-15, 1e-10):
+        h = (scale * torch.randn(8, 3)).requires_grad_()
+        layer(h).sum().backward()
+        assert h.grad.isfinite().all(), scale
+
+
+@pytest.mark.parametrize("method", ["auto", "steps", "shrink", "nearest"])
+def test_a_batch_without_samples_passes_through(method):
+    S = rh.ball(1, d=3) & rh.Polyhedron([[1, 1, 1]], [1])
+    layer = rh.Constrained(4, S, method=method)
+    for lead in ((0,), (2, 0)):
+        assert layer(torch.randn(*lead, 4)).shape == (*lead, 3)
+        assert layer(torch.randn(*lead, 4), h=torch.ones(*lead, 1)).shape == (*lead, 3)
+        assert rh.project(S, torch.randn(*lead, 3)).shape == (*lead, 3)

@@ -281,3 +281,15 @@ def test_the_hub_mixin_saves_and_loads_the_set_too(tmp_path: Path) -> None:
     again = HubConstrained.from_pretrained(str(tmp_path)).eval()
     h = torch.randn(3, 4)
     assert torch.equal(again(h), layer(h))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    "Q", [rh.sum_to(0, 3), rh.Polyhedron([[1, 1], [-1, -1], [1, -2]], 1, lower=-1, upper=1)], ids=repr
+)
+def test_features_of_zero_have_a_derivative_in_graphs(Q: rh.Polyhedron, training: bool) -> None:
+    layer = rh.Constrained(3, Q, method="nearest", base=torch.zeros(Q.dim)).train(training)
+    h = torch.zeros(2, 3)  # and no bias yet: the point before the map is 0
+    layer(h).square().sum().backward()
+    slope = torch.func.jacrev(layer)(h[0])
+    assert torch.allclose(slope, torch.autograd.functional.jacobian(layer, h[0]), atol=1e-6)

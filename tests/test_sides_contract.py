@@ -86,6 +86,46 @@ def test_the_stated_values_give_the_same_points(name: str, way: str) -> None:
             assert torch.allclose(layer(h, **each), x, rtol=0, atol=1e-9 * (1 + float(x.abs().max()))), (scale, *given)
 
 
+@pytest.mark.parametrize("way", ["nearest", "steps", "shrink"])
+def test_the_stated_values_for_more_samples_than_features_give_the_same_points(way: str) -> None:
+    torch.manual_seed(0)
+    P = rh.Polyhedron([[1, 1, 1]], 3, lower=[0, 1, -1], upper=[2, 1, 5])  # one coordinate has a single value
+    layer = rh.Constrained(3, P, dtype=torch.float64, **WAYS[way])
+    h = 3 * torch.randn(5, 3, dtype=torch.float64)
+    x = layer(h).expand(2, 5, 3)
+    for name, value in stated_sides(P).items():
+        found = layer(h, **{name: value.expand(2, 5, *value.shape)})
+        assert found.shape == x.shape
+        assert torch.allclose(found, x, rtol=0, atol=1e-12), name
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("way", ["nearest", "steps", "shrink"])
+def test_stated_values_in_a_shorter_dtype_hold_as_they_were_given(way: str, strict: bool) -> None:
+    P = rh.Polyhedron([[1, 1], [1, -2]], [0.7, 0.9], lower=-1, upper=0.7)
+    torch.manual_seed(0)
+    for own, shorter in (
+        (torch.float64, torch.float32),
+        (torch.float32, torch.float16),
+        (torch.float16, torch.float16),
+    ):
+        layer = rh.Constrained(3, P, strict=strict, **WAYS[way]).to(own)  # float32(0.7) and float16(0.9) are less
+        h = 5 * torch.randn(100, 3).to(own)
+        for name, value in stated_sides(P).items():
+            sides = {name: value.to(shorter)}
+            x = layer(h, **sides)
+            held = P.contains_exactly(x, **sides) if strict else P.contains(x, **sides)
+            assert bool(held.all()), (own, name)
+
+
+def test_a_strict_layer_holds_right_hand_sides_that_its_dtype_rounds_to_zero() -> None:
+    P = rh.Polyhedron([[1e-12, 2e-12], [-3e-12, 1e-12]], 1e-12, lower=-2, upper=2)
+    torch.manual_seed(0)
+    layer = rh.Constrained(3, P, method="shrink", strict=True, dtype=torch.float16)
+    b = torch.full((50, 2), 1e-12).half()  # 0
+    assert bool(P.contains_exactly(layer(torch.randn(50, 3).half(), b=b), b=b).all())
+
+
 @pytest.mark.parametrize(("name", "way"), PAIRS)
 def test_every_sample_is_inside_its_own_set(name: str, way: str) -> None:
     torch.manual_seed(0)

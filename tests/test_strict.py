@@ -250,3 +250,18 @@ def test_intervals_that_are_mirror_images_of_each_other_hold_exactly() -> None:
     x = rh.Constrained(3, P, strict=True)(10 * torch.randn(200, 3)).detach()
     assert bool(P.contains_exactly(x).all())
     assert bool((x.std(0) > 0.1).all())
+
+
+@pytest.mark.parametrize("P", [rh.monotone(3), rh.simplex(3), rh.box(0, 1, 3), rh.ball(1, d=3)], ids=repr)
+def test_a_batch_without_samples_passes_through(P: rh.Polyhedron) -> None:
+    layer = rh.Constrained(4, P, strict=True)
+    for module in (layer, layer.eval(), layer.fold()):
+        assert module(torch.randn(0, 4)).shape == (0, 3)
+        assert module(torch.randn(2, 0, 4)).shape == (2, 0, 3)
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")  # torch's
+def test_a_single_point_takes_no_coefficients_in_a_graph_either() -> None:
+    layer = rh.Constrained(3, rh.Polyhedron(A_eq=np.eye(2), b_eq=[1, 2]), method="rays", strict=True)
+    x = torch.func.vjp(layer, torch.randn(4, 3))[0]
+    assert torch.equal(x, torch.tensor([1.0, 2.0]).expand(4, 2))

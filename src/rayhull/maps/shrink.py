@@ -115,8 +115,8 @@ def overflow_cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """
     features, *weights = origin
     mark = (features * 0.0).sum(-1, keepdim=True)  # 0, or NaN
-    if weights:
-        flat = [w.detach().flatten() for w in weights]
+    flat = [w.detach().flatten() for w in weights if w.numel()]  # of a single point there are none
+    if flat:
         ends = torch.stack([end for w in flat for end in (w.amin(0), w.amax(0))])  # NaN stays NaN
         mark = mark + (ends * 0.0).sum()
     return c.nan_to_num(0.0) + mark.to(c.dtype)

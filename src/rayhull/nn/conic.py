@@ -112,7 +112,9 @@ class ConicSteps(Steps):
         head, length = v[..., :C], self.cones.lengths(v)
         head = torch.where(length <= head, head, (head + length).clamp_min(0.0) / 2)
         head = torch.where(self.is_ball, s[..., :C], head)
-        share = torch.where(length > head, head / length.clamp_min(torch.finfo(t.dtype).tiny), 1.0)
+        outside = length > head  # inside no quotient: the derivative of one by a tiny length is not finite
+        length = torch.where(outside, length, 1.0).clamp_min(torch.finfo(t.dtype).tiny)
+        share = torch.where(outside, head / length, 1.0)
         return torch.cat([rows, head - s[..., :C], v[..., C:] * self.cones.spread(share) - s[..., C:]], -1)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
@@ -122,8 +124,9 @@ class ConicSteps(Steps):
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
-        largest = (u - base).abs().amax(-1, keepdim=True).clamp_min(1e-30)
-        return super().forward(base + (u - base) * (REACH * self.units.amax(0) / largest).clamp_max(1.0), sides)
+        reach = REACH * self.units.amax(0)
+        farthest = torch.maximum((u - base).abs().amax(-1, keepdim=True), reach)  # no quotient by a tiny number
+        return super().forward(base + (u - base) * (reach / farthest), sides)
 
     def _at_base(self, rules: Rules, sides: Sides) -> Any:
         base = self.base if sides.base is None else sides.base

@@ -210,8 +210,10 @@ class MapInto(Constants, TakesSides, OfSet):
             c, moved = event_last(self.polyhedron, c, self.axis, **sides._asdict())
             sides = Sides(**moved)
         sides = sides.checked(self.polyhedron)
-        if sides.batch(tuple(c.shape[:-1])) == c.shape[:-1] and may_look(c):
-            sides = self._per_sample.without_stated(sides)
+        batch = sides.batch(tuple(c.shape[:-1]))
+        if may_look(c):
+            sides = self._per_sample.without_stated(sides, strict=self.strict)
+            c = c if batch == c.shape[:-1] else c.expand(*batch, -1)  # what is left out may have had more samples
         return c, sides if sides.given else NONE
 
     # -- unconstrained points ----------------------------------------------------------------------------------------
@@ -348,7 +350,7 @@ def _cloud(coefficients: int) -> Tensor:
 
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Coefficients that are finite, and so small that no product overflows; NaN where they come from what is not."""
-    if is_plain(c) and float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST:
+    if is_plain(c) and (not c.numel() or float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST):
         return c
     return finite(overflow_cut(c, origin) if origin else c)
 

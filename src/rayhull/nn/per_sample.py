@@ -136,16 +136,24 @@ class PerSample(Constants):
         kept = independent_sparse_rows(unit)
         return torch.from_numpy(kept), torch.from_numpy(norms[kept]), Plane(unit[kept])
 
-    def without_stated(self, sides: Sides) -> Sides:
-        """The same, what is as the set states it left out: the layer's own map serves then."""
+    def without_stated(self, sides: Sides, *, strict: bool) -> Sides:
+        """The same, what is as the set states it left out: the layer's own map serves then.
+
+        Stated numbers rounded to the layer's own dtype count as stated; those of another dtype, and inequalities of a
+        strict layer, where they are no tighter.
+        """
         rows: dict[str, Any] = {"A": self.polyhedron.inequalities.matrix, "A_eq": self.polyhedron.equalities.matrix}
         stated = rows | {name: getattr(self, name) for name in ("b", "b_eq", "lower", "upper")}
         for name in sides.given:
             given, own = getattr(sides, name), stated.get(name)
             if own is None or is_differentiated(given) or given.shape[-own.ndim :] != own.shape:
                 continue
-            own = own if isinstance(own, Tensor) else given.new_tensor(own.toarray())
-            if bool((given == own.to(given.dtype)).all()):
+            own = own if isinstance(own, Tensor) else torch.as_tensor(own.toarray(), device=given.device)
+            same = given == own.to(given.dtype)
+            if given.dtype != self.dtype or (strict and name not in ("b_eq", "A_eq")):
+                wide, sign = given.double(), {"b": 1, "upper": 1, "lower": -1}.get(name)
+                same &= wide == own if sign is None else sign * wide >= sign * own
+            if bool(same.all()):
                 sides = sides._replace(**{name: None})
         return sides
 
@@ -335,7 +343,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
     own = into._per_sample
     if sides.b is not None:
-        sides = sides._replace(b=sides.b.clamp_max(LARGE))
+        sides = sides._replace(b=sides.b.clamp_max(min(LARGE, torch.finfo(sides.b.dtype).max)))
     batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides, into.base)
     if base is not None and not sides.has_rows and base.shape[:-1] != batch:

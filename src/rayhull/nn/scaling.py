@@ -42,7 +42,7 @@ class Product(Constants):
     def forward(self, y: Tensor) -> Tensor:
         parts = []
         if self.has_short:
-            gathered = y.index_select(-1, self.columns).reshape(*y.shape[:-1], -1, self.width)  # (*, m, width)
+            gathered = y.index_select(-1, self.columns).reshape(*y.shape[:-1], *self.entries.shape)  # (*, m, width)
             parts.append((gathered * self.entries).sum(-1))
         if self.has_long:
             parts.append(y @ self.dense.mT)

@@ -237,7 +237,8 @@ class Nearest(Seen):
         Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
         """
         largest = x.abs().amax(-1, keepdim=True)
-        return torch.where(largest > self.reach, x / largest * self.reach, x)
+        far = x / largest.clamp_min(self.reach) * self.reach  # no 0 / 0 at 0, whose derivative would be NaN
+        return torch.where(largest > self.reach, far, x)
 
 
 class Bounds(Seen):

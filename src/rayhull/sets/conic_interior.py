@@ -109,7 +109,7 @@ class Rules:
             return values[..., self.rule[len(self.numbers) :]]
         shape = (*values.shape[:-1], *self.tails.shape)
         every = _namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
-        return every.reshape(*shape[:-2], -1)
+        return every.reshape(*shape[:-2], shape[-2] * shape[-1])
 
     def with_rows(self, v: Any) -> Any:
         """Numbers of the cones, and 0 for the rows."""
