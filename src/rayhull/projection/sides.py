@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from rayhull.sets.reading import refuse_unknown, side_shapes
+from rayhull.sets.reading import misshapen, refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
     from rayhull.sets.statement import Statement
@@ -65,7 +65,7 @@ class Sides(NamedTuple):
         for name, value in given.items():
             shape = shapes.get(name, P.shape)
             if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
-                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+                raise misshapen(name, value, shape)
             flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
         return Sides(**flat)
 
