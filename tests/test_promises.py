@@ -89,6 +89,14 @@ def test_every_set_in_the_table_of_sets_can_be_made_as_written():
         assert eval(call, known).dim, call
 
 
+def test_every_warning_that_is_explained_is_one_that_we_give():
+    page = (ROOT / "docs" / "start" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r'^\| a warning: "([^"]+)"', page, flags=re.MULTILINE)
+    given = "".join(path.read_text(encoding="utf-8") for path in Path(rh.__file__).parent.glob("nn/*.py"))
+    assert len(quoted) >= 2
+    assert all(words in given for words in quoted), quoted
+
+
 @pytest.mark.parametrize("peer", ["cvxpylayers", "moreau", "qpth", "rayen"])
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_peers_own_code_runs_where_it_is_installed(peer):
