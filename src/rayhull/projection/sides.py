@@ -113,7 +113,7 @@ class TakesSides(nn.Module):
         """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
-            A_eq (\\*, m_eq, d), h (\\*, cones)
+        A_eq (\\*, m_eq, d), h (\\*, cones)
         """
         if b is b_eq is lower is upper is A is A_eq is base is h is centre is None:
             return self._points(features, NONE, **more)

@@ -172,7 +172,7 @@ class Slack:
 def slack(P: Statement, x: Any) -> Slack:
     """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
 
-    Of a cone it is g·x + h - |E x + f|.
+    Of a cone it is ``g·x + h - |E x + f|``.
 
     Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
 
