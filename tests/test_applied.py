@@ -17,6 +17,12 @@ def test_a_capped_simplex_keeps_caps_and_groups():
     assert P.contains(x).all()
 
 
+@pytest.mark.parametrize("group", [[0, 1], ([0, 9], 0.5), (["a"], 0.5), 0.5])
+def test_a_group_without_members_or_cap_is_refused_with_its_name(group):
+    with pytest.raises(ValueError, match=r"groups\['energy'\] must be the numbers of its weights, 0 to 3"):
+        rh.capped_simplex(4, 0.6, groups={"energy": group})
+
+
 def test_quantiles_are_monotone_and_named():
     P = rh.quantiles([0.05, 0.5, 0.95])
     assert P.same_set(rh.monotone(3))

@@ -70,7 +70,13 @@ def as_graph(layer, h: torch.Tensor, **sides: torch.Tensor):
         for module in ("rayhull.nn.ways", "rayhull.nn.per_sample", "rayhull.nn.map_into", "rayhull.projection.module"):
             patch.setattr(f"{module}.is_away", lambda device: device.type != "meta")
         patch.setattr("rayhull.maps.graphs.is_away", lambda device: device.type != "meta")
-        for module in ("rayhull.nn.ways", "rayhull.maps.steps", "rayhull.nn.strict", "rayhull.nn.map_into"):
+        for module in (
+            "rayhull.nn.ways",
+            "rayhull.maps.steps",
+            "rayhull.nn.strict",
+            "rayhull.nn.map_into",
+            "rayhull.projection.module",
+        ):
             patch.setattr(f"{module}.is_plain", lambda x: False)
         x = layer(leaves["h"], **{key: v for key, v in leaves.items() if key != "h"})
         grads = torch.autograd.grad((x * torch.linspace(1, 2, x.shape[-1])).sum(), list(leaves.values()))

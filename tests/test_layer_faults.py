@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import rayhull as rh
+from rayhull.nn.export import to_onnx
 
 POLYTOPE = rh.Polyhedron(np.random.default_rng(0).standard_normal((12, 6)), 1.0)
 WAYS = {
@@ -211,3 +213,43 @@ def test_a_process_may_compile_any_number_of_folded_layers() -> None:
         folded = layer.fold(compile=True)
         h = torch.randn(4, 3)
         assert torch.allclose(folded(h), layer(h), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["auto", "nearest", "steps"])
+@pytest.mark.parametrize(
+    ("varies", "message"),
+    [
+        ({"beq": (1, 2)}, "ranges for b, b_eq, lower, upper, got 'beq'"),
+        ({"b_eq": 1.0}, r"a pair \(low, high\)"),
+        ({"b_eq": (2, 1)}, "low <= high"),
+    ],
+)
+def test_what_is_no_range_is_refused_by_every_method(method: str, varies: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rh.MapInto(rh.sum_to(1, 4) & rh.box(0, 1), method=method, varies=varies)
+
+
+def test_a_side_of_the_sample_without_its_last_axis_is_told_how_to_get_it() -> None:
+    P = rh.sum_to(1, 4) & rh.box(0, 1)
+    message = r"b_eq must have shape \(\*, 1\), got \(5,\): one number for each sample is b_eq\[:, None\]\."
+    demand = torch.rand(5)
+    with pytest.raises(ValueError, match=message):
+        rh.Constrained(8, P)(torch.randn(5, 8), b_eq=demand)
+    with pytest.raises(ValueError, match=message):
+        P.contains(torch.randn(5, 4), b_eq=demand)
+    x = rh.Constrained(8, P)(torch.randn(5, 8), b_eq=demand[:, None])
+    assert P.contains(x, b_eq=demand[:, None]).all()
+
+
+def test_a_set_in_place_of_a_linear_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"an nn\.Linear first, then the set, got Polyhedron first"):
+        rh.Constrained.from_linear(rh.simplex(3), torch.nn.Linear(2, 3))  # type: ignore[arg-type]
+
+
+def test_an_export_that_fails_says_why(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    head = rh.Constrained(4, rh.monotone(3)).eval()
+    with pytest.raises(rh.RayhullError, match=r"expected 4 features.* Does the model take 9 features \(in_features\)"):
+        to_onnx(head, 9, tmp_path / "layer.onnx")
+    with pytest.raises(ValueError, match="sides of an ONNX file are A, b, b_eq, lower, upper, got 'beq'"):
+        to_onnx(head, 4, tmp_path / "layer.onnx", sides=("beq",))

@@ -281,3 +281,9 @@ def test_a_strict_layer_with_cones_takes_base_points_of_several_batch_dimensions
     P, radius, base = rh.ball(1.0, d=3), torch.rand(2, 4, 1) + 0.5, 0.1 * torch.randn(2, 4, 3)
     x = rh.MapInto(P, strict=True)(9 * torch.randn(2, 4, 3), h=radius, base=base)
     assert P.contains_exactly(x, h=radius).all()
+
+
+def test_a_side_that_there_is_not_is_named_with_those_that_are() -> None:
+    layer = rh.Constrained(3, rh.simplex(4))
+    with pytest.raises(TypeError, match="unknown side 'beq': the sides are b, b_eq, lower, upper, A, A_eq, base, h"):
+        layer(torch.zeros(2, 3), beq=torch.ones(2, 1))

@@ -139,8 +139,18 @@ def test_a_notebook_shows_a_drawing_in_the_plane_and_else_the_rules(make):
     assert "<td></td><td><code>coal + gas + oil == 0</code>" in listed
 
 
+def test_a_notebook_shows_bounds_and_cones_too():
+    P = rh.parse("coal + gas + wind == 100; 0 <= wind <= 40; coal >= 1/3; gas <= 2")
+    for bound in ("0 &lt;= wind &lt;= 40", "1/3 &lt;= coal", "gas &lt;= 2"):
+        assert f"<code>{bound}</code>" in P._repr_html_()
+    x = rh.variables("x", shape=3)
+    assert "<code>risk</code>" in rh.rules((rh.norm(x) <= 1).named("risk"), x >= 0)._repr_html_()
+    assert "<code>0 &lt;= x[2]</code>" in rh.rules((rh.norm(x) <= 1).named("risk"), x >= 0)._repr_html_()
+
+
 def test_a_notebook_shows_the_first_rules_of_many():
     assert "and 3 more" in rh.monotone(12)._repr_html_()
+    assert "and 4 more" in rh.box(0, 1, 12)._repr_html_()
 
 
 def test_without_matplotlib_a_notebook_shows_the_rules():

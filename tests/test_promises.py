@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -89,6 +90,14 @@ def test_every_set_in_the_table_of_sets_can_be_made_as_written():
         assert eval(call, known).dim, call
 
 
+def test_every_warning_that_is_explained_is_one_that_we_give():
+    page = (ROOT / "docs" / "start" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r'^\| a warning: "([^"]+)"', page, flags=re.MULTILINE)
+    given = "".join(path.read_text(encoding="utf-8") for path in Path(rh.__file__).parent.glob("nn/*.py"))
+    assert len(quoted) >= 2
+    assert all(words in given for words in quoted), quoted
+
+
 @pytest.mark.parametrize("peer", ["cvxpylayers", "moreau", "qpth", "rayen"])
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_peers_own_code_runs_where_it_is_installed(peer):
@@ -140,6 +149,17 @@ def test_every_public_name_has_its_page_in_the_reference():
     for name in listed:
         module, _, member = f"rayhull.{name}".rpartition(".")
         assert hasattr(importlib.import_module(module), member), f"there is no rayhull.{name}"
+
+
+def test_no_docstring_of_the_reference_has_bars_that_sphinx_takes_for_a_substitution():
+    page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    for name in re.findall(r"^   ([A-Za-z_][\w.]*)$", page, re.MULTILINE):
+        module, _, member = f"rayhull.{name}".rpartition(".")
+        item = getattr(importlib.import_module(module), member)
+        own = [inspect.getattr_static(item, key) for key in dir(item) if key[0] != "_"] if inspect.isclass(item) else []
+        for text in (str(part.__doc__) for part in (item, *own)):
+            words = re.sub(r"``.*?``|^ *(>>>|\.\.\.|\.\. math::).*$", "", text, flags=re.MULTILINE)
+            assert not re.search(r"(?<!\w)\|[^\s|]([^|\n]*[^\s|])?\|(?![\w²])", words), f"{name}: {text}"
 
 
 def imported(node: ast.AST) -> Iterator[str]:

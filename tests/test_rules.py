@@ -121,8 +121,8 @@ def test_an_empty_set_is_refused_in_the_users_words():
     ("rule", "error", "message"),
     [
         (lambda x: 0 <= x[0] <= 1, TypeError, "Python reads 0 <= x <= 1 as .* write two rules"),
-        (lambda x: x * x, TypeError, "\\(x\\[0\\]\\) \\* \\(x\\[0\\]\\) is not linear"),
-        (lambda x: x**2, TypeError, "not linear"),
+        (lambda x: x * x, TypeError, "\\(x\\[0\\]\\) \\* \\(x\\[0\\]\\) is not linear.* rayhull.norm\\(e\\) <= c"),
+        (lambda x: x**2, TypeError, "not linear.* rayhull.quadratic"),
         (lambda x: 1 / x, TypeError, "division by \\(x\\[0\\]\\)"),
         (lambda x: abs(x), TypeError, "write two rules: e <= c, e >= -c"),
         (lambda x: x < 1, TypeError, "write <= instead of <"),

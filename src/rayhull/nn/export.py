@@ -158,9 +158,10 @@ def to_onnx(
         import onnxscript  # noqa: F401
     except ImportError:
         raise MissingExtraError("onnxscript", "onnx", "Writing an ONNX file") from None
+    stated = example_sides(module, sides)
     _refuse_what_onnx_lacks(module, sides)
     dtype, device = of_weights(module)
-    given = {name: side.to(device, dtype) for name, side in example_sides(module, sides).items()}
+    given = {name: side.to(device, dtype) for name, side in stated.items()}
     features, batch = torch.zeros(2, in_features, dtype=dtype, device=device), torch.export.Dim("batch")
     first = first_argument(module, given)
     dynamic = {name: {0: batch} for name in (first, *given)}
@@ -182,7 +183,11 @@ def to_onnx(
     except torch.onnx.errors.OnnxExporterError as error:
         missing = re.search(r"No ONNX function found for .*?op='([\w.]+)'", str(error))
         what = f"ONNX has no operator for {missing[1]}" if missing else "torch's exporter failed"
-        raise RayhullError(f"{what}: {error}".splitlines()[0] + ' Export a layer with method="steps".') from error
+        why = str(error.__cause__ or error).splitlines()[0]
+        raise RayhullError(
+            f"{what}: {why} Does the model take {in_features} features (in_features)? Else export a layer with "
+            'method="steps".'
+        ) from error
     assert program is not None
     program.save(str(path))
     return Path(path)

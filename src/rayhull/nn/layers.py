@@ -102,6 +102,8 @@ class Constrained(TakesSides):
             >>> bool(torch.allclose(head(h), linear(h), atol=1e-5))
             True
         """
+        if not isinstance(linear, nn.Linear):
+            raise TypeError(f"from_linear takes an nn.Linear first, then the set, got {type(linear).__name__} first.")
         if linear.out_features != P.dim:
             raise ValueError(
                 f"the Linear has {linear.out_features} outputs but the set has {P.dim} coordinates: they must be the "

@@ -87,6 +87,8 @@ class MapInto(Constants, TakesSides, OfSet):
         True
     """
 
+    told = frozenset({"origin", "leak"})
+
     _finishes: Finishes | None
 
     @one_blas_thread()
@@ -180,7 +182,7 @@ class MapInto(Constants, TakesSides, OfSet):
             c, sides = self._read(c, sides)
         if c.shape[-1] != self.coefficients:
             where = "the last axis" if self.axis == -1 else f"axis {self.axis}, moved to the end"
-            raise ValueError(f"expected {self.coefficients} coefficients on {where}, got shape {tuple(c.shape)}.")
+            raise ValueError(f"expected {self.coefficients} coefficients, flat on {where}, got shape {tuple(c.shape)}.")
         if finishes is not None:
             finishes.check(dtype)
             c = _cut(c, origin)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
+from rayhull.sets.base_rule import read_ranges
 from rayhull.sets.interior import scale_from
 from rayhull.sets.polyhedron import MAX_GENERATORS
 from rayhull.sets.products import units_of
@@ -78,6 +79,7 @@ class Options:
         if own.infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {own.infeasible!r}.")
         refuse_axis(P, own.axis)
+        read_ranges(P, own.varies or {})
         return replace(own, scale=_scale_of(own.scale, P), units=None if own.units is None else own._mean_and_std(P))
 
     @property
@@ -91,7 +93,10 @@ class Options:
                 "units= go with the nearest point, without steps= and base=: for other ways build the layer on "
                 "P.in_units(mean, std) and take mean + std * z of what comes out."
             )
-        mean, std = units_of(P.shape, *(_on_the_host(value) for value in self.units or ()))
+        pair: Any = self.units
+        if not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"units must be a pair, (mean, std) of the data, got {pair!r}.")
+        mean, std = units_of(P.shape, *map(_on_the_host, pair))
         return mean.astype(float), std.astype(float)
 
 

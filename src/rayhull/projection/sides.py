@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from rayhull.maps.graphs import is_plain
-from rayhull.sets.reading import refuse_unknown, side_shapes
+from rayhull.sets.reading import misshapen, refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
     from rayhull.sets.statement import Statement
@@ -77,7 +77,7 @@ class Sides(NamedTuple):
         for name, value in given.items():
             shape = shapes.get(name, P.shape)
             if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
-                raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+                raise misshapen(name, value, shape)
             flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
         return Sides(**flat)
 
@@ -109,6 +109,8 @@ CONIC = ("h", "centre")  # what sets with cones take, too
 class TakesSides(nn.Module):
     """A module that sides come to by name, as torch.export wants them, and that has them as one record."""
 
+    told: frozenset[str] = frozenset()  # what else a call may give by name
+
     def forward(
         self,
         features: Tensor,
@@ -127,8 +129,10 @@ class TakesSides(nn.Module):
         """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
-            A_eq (\\*, m_eq, d), h (\\*, cones)
+        A_eq (\\*, m_eq, d), h (\\*, cones)
         """
+        if more and (unknown := more.keys() - self.told):
+            raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
         if b is b_eq is lower is upper is A is A_eq is base is h is centre is None:
             return self._points(features, NONE, **more)
         return self._points(features, Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre), **more)

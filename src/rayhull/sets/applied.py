@@ -36,7 +36,16 @@ def capped_simplex(d: int, cap: Any, groups: Mapping[str, tuple[Sequence[int], A
           7 rules have slack, the least 0.1: x[2] >= 0
     """
     x = variables("x", shape=d)
-    limits = [(x[list(members)].sum() <= limit).named(name) for name, (members, limit) in (groups or {}).items()]
+    limits = []
+    for name, group in (groups or {}).items():
+        try:
+            members, limit = group
+            limits.append((x[list(members)].sum() <= limit).named(name))
+        except (TypeError, ValueError, IndexError):
+            raise ValueError(
+                f"groups[{name!r}] must be the numbers of its weights, 0 to {d - 1}, and their cap, such as "
+                f"([0, 1], 0.5), got {group!r}."
+            ) from None
     return rules(x.sum() == 1, x >= 0, x <= cap, limits)
 
 

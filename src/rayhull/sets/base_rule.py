@@ -108,15 +108,11 @@ class Family:
     """
 
     def __init__(self, P: Polyhedron, varies: Mapping[str, tuple[Any, Any]], scale: float) -> None:
-        unknown = [name for name in varies if name not in SIDES]
-        if unknown:
-            raise ValueError(
-                f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no "
-                "rule, give them with the call."
-            )
-        self.P, self.sides = P, tuple(name for name in SIDES if name in varies)
-        ranges = [_range(P, name, varies[name]) for name in self.sides]
-        self.low, self.high = (np.concatenate([np.zeros(0), *(r[k] for r in ranges)]) for k in (0, 1))
+        ranges = read_ranges(P, varies)
+        self.P, self.sides = P, tuple(ranges)
+        for name in self.sides:
+            _refuse_unstated(P, name)
+        self.low, self.high = (np.concatenate([np.zeros(0), *(r[k] for r in ranges.values())]) for k in (0, 1))
         self.middle, self.half = (self.low + self.high) / 2, (self.high - self.low) / 2
         _refuse_large(P, len(self.low))
         self.B, self.D = _dependence(P, self.sides)  # (m, p), (m_eq, p)
@@ -192,10 +188,19 @@ def _length(P: Polyhedron, name: str) -> int:
     return {"b": len(P.inequalities), "b_eq": len(P.equalities)}.get(name, P.dim)
 
 
+def read_ranges(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[Array, Array]]:
+    """Low and high of each side that varies, flat; refuses what is no range of one."""
+    unknown = [name for name in varies if name not in SIDES]
+    if unknown:
+        raise ValueError(
+            f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no rule, "
+            "give them with the call."
+        )
+    return {name: _range(P, name, varies[name]) for name in SIDES if name in varies}
+
+
 def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Array]:
-    """Low and high of a side, flat; what the set does not state has no range."""
-    length = _length(P, name)
-    shape = (length,) if name in ("b", "b_eq") else P.shape
+    shape = (_length(P, name),) if name in ("b", "b_eq") else P.shape
     try:
         low, high = (np.broadcast_to(np.asarray(v, float), shape).ravel() for v in pair)
     except (TypeError, ValueError):
@@ -203,12 +208,15 @@ def _range(P: Polyhedron, name: str, pair: tuple[Any, Any]) -> tuple[Array, Arra
         raise ValueError(
             f"varies[{name!r}] must be a pair (low, high) of two numbers or arrays of shape {shape}, got {got}."
         ) from None
-    stated = {"lower": P.lower_bounds, "upper": P.upper_bounds}.get(name)
     if not (low <= high).all() or not (np.isfinite(low) & np.isfinite(high)).all():
         raise ValueError(f"varies[{name!r}] must be finite with low <= high.")
-    if not length or (stated is not None and not np.isfinite(stated).all()):
-        raise ValueError(f"the set states no {name} for every coordinate, so that it cannot vary: state it first.")
     return low, high
+
+
+def _refuse_unstated(P: Polyhedron, name: str) -> None:
+    stated = {"lower": P.lower_bounds, "upper": P.upper_bounds}.get(name)
+    if not _length(P, name) or (stated is not None and not np.isfinite(stated).all()):
+        raise ValueError(f"the set states no {name} for every coordinate, so that it cannot vary: state it first.")
 
 
 def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:

@@ -151,7 +151,7 @@ class ConvexSet(Statement):
         return digest.hexdigest()
 
     def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
-        """|E x + f| - g·x - h (n, cones); what max|x| = 1 may change of it, and the size of the constants (cones,)."""
+        """How far x leaves each cone (n, cones); what max|x| = 1 may change of it, and the constants' size (cones,)."""
         own, one = self.alone.like(x), np.ones(self.dim)
         slope, constant = (membership._like(x, self.alone.sized(v, constants=not v[0])) for v in (one, 0 * one))
         return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)

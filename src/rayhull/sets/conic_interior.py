@@ -240,7 +240,7 @@ def conic_base_point(S: ConvexSet, scale: float = 1.0) -> Array:
 def is_bounded(S: ConvexSet) -> bool:
     """Whether the set contains no ray and no line, as far as linear programs tell.
 
-    Every ray has {a·y <= 0, |e_i·y| <= g·y}: is that 0 alone?
+    Every ray has ``{a·y <= 0, |e_i·y| <= g·y}``: is that 0 alone?
     """
     rows, equal = [S.rows.matrix.toarray()], [S.equality_rows.matrix.toarray()]
     for i, cone in enumerate(S.cones):

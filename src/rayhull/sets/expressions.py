@@ -19,6 +19,7 @@ from rayhull.sets.reading import as_array
 from rayhull.sets.rows import affine_text, indexed, row_entries
 
 NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
+LINEAR = "a rule adds variables times numbers. Squares go into rayhull.norm(e) <= c or rayhull.quadratic(Q, q, r)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +150,7 @@ class Expression:
     def __mul__(self, other: Any) -> Expression:
         left, right = broadcast(self, other)
         if len(left.columns) and len(right.columns):
-            raise TypeError(f"({left.text(0)}) * ({right.text(0)}) is not linear: a rule adds variables times numbers.")
+            raise TypeError(f"({left.text(0)}) * ({right.text(0)}) is not linear: {LINEAR}")
         if len(right.columns):
             left, right = right, left
         data, constant = multiply(left.data, right.constant[left._row]), multiply(left.constant, right.constant)
@@ -175,7 +176,7 @@ class Expression:
         return _matrix_product(other, self)
 
     def __pow__(self, power: Any) -> Expression:
-        raise TypeError(f"({self.text(0)}) ** {power} is not linear: a rule adds variables times numbers.")
+        raise TypeError(f"({self.text(0)}) ** {power} is not linear: {LINEAR}")
 
     def __abs__(self) -> Expression:
         raise TypeError(f"|{self.text(0)}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")

@@ -71,7 +71,8 @@ def contains(P: Statement, x: Any, atol: float | None = None, *, axis: int = -1,
 def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
     """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
 
-    Sides and ``axis`` as in ``violation``; all inexact floats are taken as the dyadic rationals that they are.
+    Sides and ``axis`` as in ``violation``; all inexact floats are taken as the dyadic rationals that they are. Floats
+    hardly ever meet an equality exactly: ask a set without equalities.
     """
     # Floats decide what they can decide for certain: bounds, rounded to the last float inside, and rows that are
     # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
@@ -172,7 +173,7 @@ class Slack:
 def slack(P: Statement, x: Any) -> Slack:
     """The slack b - a·x of every rule by name, worst first: negative where broken; of an equality, minus its error.
 
-    Of a cone it is g·x + h - |E x + f|.
+    Of a cone it is ``g·x + h - |E x + f|``.
 
     Shape: x (\\*, event shape) → values (\\*, m), NumPy or torch as x is. Differentiable for a tensor.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from rayhull.exact.numbers import Array
 from rayhull.sets.description import Outline, outline, projection, section
 from rayhull.sets.membership import by_name
 from rayhull.sets.reading import as_numpy
-from rayhull.sets.rows import affine_text, number_text
+from rayhull.sets.rows import Rows, affine_text, number_text
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart; markers differ as well
 BLUE, GREEN, VERMILION = "#0072B2", "#009E73", "#D55E00"
-RULES = 8  # inequalities, and equalities, listed in a notebook
+RULES = 8  # of each kind, listed in a notebook
 TURNS = 721  # directions in which the boundary of a set with cones is drawn
 
 
@@ -210,12 +211,33 @@ def _svg(plot: Callable[..., Any]) -> str:
 
 
 def _table_rows(S: Statement) -> Iterator[str]:
-    for rows, sign in ((S.inequalities, "<="), (S.equalities, "==")):
-        for i in range(min(len(rows), RULES)):
-            part = slice(*rows.indptr[i : i + 2])
-            terms = zip((S.coordinates[c] for c in rows.indices[part]), rows.data[part].tolist(), strict=True)
-            rule = f"{affine_text(list(terms), 0)} {sign} {number_text(rows.offsets[i : i + 1].tolist()[0])}"
-            name, rule = html.escape(rows.names[i].removeprefix(rule)), html.escape(rule)
+    bounded = np.flatnonzero(np.isfinite(S.lower_bounds) | np.isfinite(S.upper_bounds))
+    cones = getattr(S, "cones", ())
+    kinds: tuple[tuple[int, Callable[[int], tuple[str, str]]], ...] = (
+        (len(S.inequalities), lambda i: _row_text(S, S.inequalities, "<=", i)),
+        (len(S.equalities), lambda i: _row_text(S, S.equalities, "==", i)),
+        (len(cones), lambda i: ("", cones[i].name)),
+        (len(bounded), lambda i: ("", _bounds_text(S, bounded[i]))),
+    )
+    for count, text in kinds:
+        for i in range(min(count, RULES)):
+            name, rule = map(html.escape, text(i))
             yield f"<tr><td>{name}</td><td><code>{rule}</code></td></tr>"
-        if len(rows) > RULES:
-            yield f"<tr><td></td><td>and {len(rows) - RULES} more</td></tr>"
+        if count > RULES:
+            yield f"<tr><td></td><td>and {count - RULES} more</td></tr>"
+
+
+def _row_text(S: Statement, rows: Rows, sign: str, i: int) -> tuple[str, str]:
+    """The name of a row, if it has one, and the row in words."""
+    part = slice(*rows.indptr[i : i + 2])
+    terms = zip((S.coordinates[c] for c in rows.indices[part]), rows.data[part].tolist(), strict=True)
+    rule = f"{affine_text(list(terms), 0)} {sign} {number_text(rows.offsets[i : i + 1].tolist()[0])}"
+    return rows.names[i].removeprefix(rule), rule
+
+
+def _bounds_text(S: Statement, i: int) -> str:
+    """The bounds of a coordinate: ``0 <= wind <= 40``."""
+    low, high = (None if side is None else side.ravel()[i : i + 1].tolist()[0] for side in (S.lower, S.upper))
+    below = "" if low is None or low == -math.inf else f"{number_text(low)} <= "
+    above = "" if high is None or high == math.inf else f" <= {number_text(high)}"
+    return f"{below}{S.coordinates[i]}{above}"

@@ -290,8 +290,14 @@ def _batch(name: str, value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
         return ()
     start = value.ndim - len(shape)
     if start < 0 or tuple(value.shape[start:]) != shape:
-        raise ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}.")
+        raise misshapen(name, value, shape)
     return tuple(value.shape[:start])
+
+
+def misshapen(name: str, value: Any, shape: tuple[int, ...]) -> ValueError:
+    """The error of a side that is not (\\*, shape)."""
+    hint = f": one number for each sample is {name}[:, None]" if shape == (1,) and value.ndim == 1 else ""
+    return ValueError(f"{name} must have shape (*, {', '.join(map(str, shape))}), got {tuple(value.shape)}{hint}.")
 
 
 def _flat(value: Any, own: tuple[int, ...], whole: tuple[int, ...], tail: tuple[int, ...]) -> Any:
