@@ -17,10 +17,9 @@ from rayhull.sets import conic_interior, interior, membership, plotting
 from rayhull.sets.conic_interior import Rules
 from rayhull.sets.description import blocks
 from rayhull.sets.expressions import Expression, Rule, broadcast, expression
-from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.polyhedron import PointSet, Polyhedron
 from rayhull.sets.reading import GivenSides, Shape, as_array, as_shape, refuse_unless_finite
 from rayhull.sets.rows import count
-from rayhull.sets.statement import Statement
 
 if TYPE_CHECKING:
     from rayhull.sets.products import BlockGroup
@@ -74,7 +73,7 @@ def _integers(*arrays: Any) -> tuple[list[Array], int]:
     return [part.reshape(v.shape) for part, v in zip(parts, floats, strict=True)], 1 << shift
 
 
-class ConvexSet(Statement):
+class ConvexSet(PointSet):
     """Rows and cones together: what ``&`` makes of a Polyhedron and a ball, an ellipsoid, a quadratic row or a cone.
 
     Args:
@@ -101,16 +100,6 @@ class ConvexSet(Statement):
         self.polyhedron, self.cones = P, tuple(cones)
         if check and self.stated_centre.reshape(self.shape) not in self:  # else it is not empty
             conic_interior.refuse_if_empty(self)
-
-    # what a Polyhedron answers from its rows, bounds and centre
-    violation: Any = Polyhedron.violation
-    contains: Any = Polyhedron.contains
-    contains_exactly: Any = Polyhedron.contains_exactly
-    __contains__: Any = Polyhedron.__contains__
-    slack: Any = Polyhedron.slack
-    explain: Any = Polyhedron.explain
-    interior_point: Any = Polyhedron.interior_point
-    _repr_html_: Any = Polyhedron._repr_html_
 
     @cached_property
     def stated_centre(self) -> Array:
