@@ -118,11 +118,6 @@ class ConvexSet(PointSet):
         return self.polyhedron.centre.implicit if len(self.rows) else np.zeros(0, bool)
 
     @cached_property
-    def rules(self) -> Rules:
-        """The cones, and the rows that are no equalities."""
-        return Rules(self, np.flatnonzero(~self.implicit))
-
-    @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.polyhedron.fingerprint.encode())
         for c in self.cones:
@@ -153,6 +148,7 @@ class ConvexSet(PointSet):
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
+    rules = cached_property(Rules)
     along = cached_property(conic_interior.Along)
     centre = cached_property(conic_interior.centre)
     is_bounded = cached_property(conic_interior.is_bounded)
