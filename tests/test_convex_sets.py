@@ -11,6 +11,7 @@ import torch
 import rayhull as rh
 from rayhull.errors import EmptySetError, RayhullError, UnverifiedError
 from rayhull.projection import conic
+from rayhull.sets import frame
 from rayhull.sets.conic_interior import Rules
 from tests.convex_sets import SETS, without_equalities
 from tests.fuzz_cones import judged
@@ -58,6 +59,12 @@ def test_a_quadratic_row_is_what_its_formula_says():
     assert np.array_equal(S.contains_exactly(points), points[:, 1] >= points[:, 0] ** 2)
 
 
+@pytest.mark.parametrize("S", [rh.ball(1, d=2), rh.ellipsoid(np.eye(2))])
+def test_a_negative_radius_leaves_no_point(S):
+    assert not S.contains(np.zeros(2), h=[-0.5])
+    assert not S.contains_exactly(np.zeros(2), h=[-0.5])
+
+
 @EVERY
 def test_a_cone_of_a_quadratic_form_lies_in_the_form(name):
     S = SETS[name]()
@@ -92,6 +99,8 @@ def test_intersections_keep_rows_cones_and_names():
     assert isinstance(rh.Polyhedron([[1, 1]], [1]) & rh.ball(1, d=2), rh.ConvexSet)
     assert S.polyhedron != S
     assert rh.ball(1, d=2) == rh.ball(1, d=2)
+    three = rh.ball(1, d=2) & rh.ball(2, d=2) & rh.ball(3, d=2)
+    assert [cone.name for cone in three.cones] == ["ball", "ball 2", "ball 3"]
 
 
 def test_slack_violation_and_words_name_the_cones():
@@ -192,10 +201,27 @@ def test_points_inside_stay_where_they_are(name, method):
     assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6 * float(x.abs().max()))
 
 
+def test_points_inside_a_large_set_stay_where_they_are(monkeypatch):
+    monkeypatch.setattr(frame, "COORDINATES", 3)  # beyond which equalities and the factor are sparse
+    S = rh.ball(1, d=4) & rh.sum_to(1, 4)
+    into = rh.MapInto(S, method="steps", dtype=torch.float64)
+    assert into.parts[0].way.sparse
+    middle = torch.as_tensor(S.interior_point())
+    x = middle + 0.9 * (torch.as_tensor(S.sample(20, seed=1)) - middle)
+    assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6)
+
+
 @EVERY
 def test_strict_outputs_are_inside_in_rational_arithmetic(name):
     for dtype in (torch.float32, torch.float64):
         assert judged(SETS[name](), 128, dtype, seed=0) == 128 * len(SCALES)
+
+
+def test_a_cone_that_is_unbounded_in_some_directions_alone_has_strict_layers():
+    x, y, z = rh.variables("x", "y", "z")
+    S = rh.rules(rh.norm([x, y]) <= z, x >= 0, x <= 1)
+    assert S.interior_direction is None  # no ray gains slack in both bounds
+    assert judged(S, 128, torch.float32, seed=0) == 128 * len(SCALES)
 
 
 def test_a_strict_layer_moves_points_by_rounding_errors_only():
@@ -204,6 +230,13 @@ def test_a_strict_layer_moves_points_by_rounding_errors_only():
     loose = into(c)
     into.strict = True
     assert (into(c) - loose).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("method", ["steps", "shrink", "nearest"])
+def test_no_points_at_all_are_mapped_to_none(method):
+    into = rh.MapInto(SETS["half a disk"](), method=method)
+    assert into(torch.zeros(0, 2)).shape == (0, 2)
+    assert into(torch.zeros(0, 2), h=torch.ones(0, 1)).shape == (0, 2)
 
 
 def test_balls_alone_take_their_nearest_points():
