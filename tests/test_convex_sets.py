@@ -201,14 +201,16 @@ def test_points_inside_stay_where_they_are(name, method):
     assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6 * float(x.abs().max()))
 
 
-def test_points_inside_a_large_set_stay_where_they_are(monkeypatch):
+def test_large_sets_have_their_points_and_come_near_the_nearest_ones(monkeypatch):
     monkeypatch.setattr(frame, "COORDINATES", 3)  # beyond which equalities and the factor are sparse
-    S = rh.ball(1, d=4) & rh.sum_to(1, 4)
-    into = rh.MapInto(S, method="steps", dtype=torch.float64)
-    assert into.parts[0].way.sparse
+    S = rh.ball(1, d=4) & rh.sum_to(1, 4) & rh.Polyhedron([[1, 0, 0, 0]], [0.4])
+    way = rh.MapInto(S, method="steps", steps=40, dtype=torch.float64).parts[0].way
+    assert way.sparse
     middle = torch.as_tensor(S.interior_point())
-    x = middle + 0.9 * (torch.as_tensor(S.sample(20, seed=1)) - middle)
-    assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6)
+    inside = middle + 0.9 * (torch.as_tensor(S.sample(20, seed=1)) - middle)
+    assert torch.allclose(way(inside), inside, atol=1e-6)
+    away = middle + torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(way(away), rh.project(S, away), atol=1e-3)
 
 
 @EVERY

@@ -168,13 +168,6 @@ class ConvexSet(PointSet):
         seen, rng = self.rules.seen_from(self.centre.point), np.random.default_rng(seed)
         return interior.chains(self, seen, n, rng).reshape(n, *self.shape)
 
-    def restricted(self, polyhedron: Polyhedron, coordinates: Array) -> ConvexSet:
-        """The same cones on some of the coordinates, in order, with other rows."""
-        if len(coordinates) == self.dim and self.shape == (self.dim,):
-            return self
-        cones = [replace(cone, index=np.searchsorted(coordinates, cone.index)) for cone in self.cones]
-        return ConvexSet(polyhedron, cones, check=False)
-
     def describe(self) -> str:
         """Three lines: the set; its kind, coordinates and blocks; its cones."""
         sizes = Counter(len(cone.f) for cone in self.cones)
