@@ -45,7 +45,7 @@ class Info(NamedTuple):
 class ConicProjector:
     """Nearest points of a set with cones; what depends on the set alone is worked out once."""
 
-    is_dense, solver, label = True, "auto", "augmented Lagrangian"
+    is_dense, solver = True, "auto"
 
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron, self.along = S, S.along
