@@ -11,6 +11,7 @@ import torch
 import rayhull as rh
 from rayhull.errors import EmptySetError, RayhullError, UnverifiedError
 from rayhull.projection import conic
+from rayhull.sets import frame
 from rayhull.sets.conic_interior import Rules
 from tests.convex_sets import SETS, without_equalities
 from tests.fuzz_cones import judged
@@ -58,6 +59,12 @@ def test_a_quadratic_row_is_what_its_formula_says():
     assert np.array_equal(S.contains_exactly(points), points[:, 1] >= points[:, 0] ** 2)
 
 
+@pytest.mark.parametrize("S", [rh.ball(1, d=2), rh.ellipsoid(np.eye(2))])
+def test_a_negative_radius_leaves_no_point(S):
+    assert not S.contains(np.zeros(2), h=[-0.5])
+    assert not S.contains_exactly(np.zeros(2), h=[-0.5])
+
+
 @EVERY
 def test_a_cone_of_a_quadratic_form_lies_in_the_form(name):
     S = SETS[name]()
@@ -92,6 +99,8 @@ def test_intersections_keep_rows_cones_and_names():
     assert isinstance(rh.Polyhedron([[1, 1]], [1]) & rh.ball(1, d=2), rh.ConvexSet)
     assert S.polyhedron != S
     assert rh.ball(1, d=2) == rh.ball(1, d=2)
+    three = rh.ball(1, d=2) & rh.ball(2, d=2) & rh.ball(3, d=2)
+    assert [cone.name for cone in three.cones] == ["ball", "ball 2", "ball 3"]
 
 
 def test_slack_violation_and_words_name_the_cones():
@@ -192,10 +201,29 @@ def test_points_inside_stay_where_they_are(name, method):
     assert torch.allclose(into(into.coefficients_of(x)), x, atol=1e-6 * float(x.abs().max()))
 
 
+def test_large_sets_have_their_points_and_come_near_the_nearest_ones(monkeypatch):
+    monkeypatch.setattr(frame, "COORDINATES", 3)  # beyond which equalities and the factor are sparse
+    S = rh.ball(1, d=4) & rh.sum_to(1, 4) & rh.Polyhedron([[1, 0, 0, 0]], [0.4])
+    way = rh.MapInto(S, method="steps", steps=40, dtype=torch.float64).parts[0].way
+    assert way.sparse
+    middle = torch.as_tensor(S.interior_point())
+    inside = middle + 0.9 * (torch.as_tensor(S.sample(20, seed=1)) - middle)
+    assert torch.allclose(way(inside), inside, atol=1e-6)
+    away = middle + torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(way(away), rh.project(S, away), atol=1e-3)
+
+
 @EVERY
 def test_strict_outputs_are_inside_in_rational_arithmetic(name):
     for dtype in (torch.float32, torch.float64):
         assert judged(SETS[name](), 128, dtype, seed=0) == 128 * len(SCALES)
+
+
+def test_a_cone_that_is_unbounded_in_some_directions_alone_has_strict_layers():
+    x, y, z = rh.variables("x", "y", "z")
+    S = rh.rules(rh.norm([x, y]) <= z, x >= 0, x <= 1)
+    assert S.interior_direction is None  # no ray gains slack in both bounds
+    assert judged(S, 128, torch.float32, seed=0) == 128 * len(SCALES)
 
 
 def test_a_strict_layer_moves_points_by_rounding_errors_only():
@@ -204,6 +232,13 @@ def test_a_strict_layer_moves_points_by_rounding_errors_only():
     loose = into(c)
     into.strict = True
     assert (into(c) - loose).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("method", ["steps", "shrink", "nearest"])
+def test_no_points_at_all_are_mapped_to_none(method):
+    into = rh.MapInto(SETS["half a disk"](), method=method)
+    assert into(torch.zeros(0, 2)).shape == (0, 2)
+    assert into(torch.zeros(0, 2), h=torch.ones(0, 1)).shape == (0, 2)
 
 
 def test_balls_alone_take_their_nearest_points():

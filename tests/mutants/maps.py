@@ -78,6 +78,13 @@ MUTANTS = [
     ),
     Mutant(
         "maps/steps.py",
+        "factor.moved(y, low, high, steps, onto)",
+        "factor.moved(y, low, high, steps, lambda t, low, high: t.clone())",
+        ("test_convex_sets.py::test_large_sets_have_their_points_and_come_near_the_nearest_ones",),
+        "steps of large sets forget cones",
+    ),
+    Mutant(
+        "maps/steps.py",
         "turns[now]), w, alpha=2 - RELAXATION)",
         "turns[now]), w, alpha=RELAXATION - 2)",
         ("test_steps.py::test_many_steps_end_at_the_nearest_point",),

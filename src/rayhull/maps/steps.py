@@ -156,9 +156,10 @@ def in_tensor_operations(
 
     Shape: y (N, n), limits (k,) or (N, k) → (N, n)
     """
+    onto = clamped if onto is None else onto
     if isinstance(factor, SparseFactor):
-        return factor.moved(y, low, high, steps)
-    factors, onto = (factor, *sweep), clamped if onto is None else onto
+        return factor.moved(y, low, high, steps, onto)
+    factors = (factor, *sweep)
     t, starts = y @ factors[0].rows.mT, [RELAXATION * (y @ own.first.mT) for own in factors]
     turns = [_relaxed(own.turn) for own in factors]
 
@@ -305,13 +306,13 @@ class SparseFactor:
         stacked = sp.csr_array(sp.vstack([plane.system.rows, ROOT * rows]))
         self.onto = System(np.full(n, 1 + PENALTY * bounded), stacked, soft)
 
-    def moved(self, y: Tensor, low: Tensor, high: Tensor, steps: int) -> Tensor:
+    def moved(self, y: Tensor, low: Tensor, high: Tensor, steps: int, onto: Callable[..., Tensor]) -> Tensor:
         """The steps, with G y of rows seen along the plane."""
         t, start = mapped(y, self._image, self._image_back), mapped(y, self._first, self._last)
         for _ in range(steps):
-            w = clamped(t, low, high)
+            w = onto(t, low, high)
             t = t + RELAXATION * (start + mapped(2 * w - t, self._turn, self._turn) - w)
-        q = 2 * clamped(t, low, high) - t
+        q = 2 * onto(t, low, high) - t
         return mapped(y + mapped(q, self.back.__matmul__, self.rows.__matmul__), self.onto, self.onto)
 
     def _image(self, v: Array) -> Array:

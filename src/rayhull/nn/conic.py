@@ -1,7 +1,7 @@
 """The way into a block with cones: steps towards the nearest point, then a shrink of each group that rules tie.
 
-The gauge of a cone seen from the base point is |e| - w for constant e and w (:mod:`rayhull.sets.cones`), so that the
-shrink is that of rows; from the centres of balls that share nothing it is the nearest point itself.
+The gauge of a cone from the base point is |e| - w for constant e and w (:mod:`rayhull.sets.conic_interior`), so that
+the shrink is that of rows; from the centres of balls that share nothing it is the nearest point itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rayhull.maps.coefficients import without_carefully
-from rayhull.maps.shrink import EPS, factor, gamma, pull, roundoff, smooth_factor
+from rayhull.maps.shrink import EPS, gamma, pull, roundoff
 from rayhull.maps.steps import ROOT, clamped
 from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.scaling import Product
@@ -77,7 +77,7 @@ class ConicSteps(Steps):
     def _tie(self, rules: Rules) -> None:
         """Which coordinates and rules belong together: each such group is shrunk alone."""
         S, count = self.S, len(rules.numbers)
-        ties = np.array([(rules.matrix[rules.rule == i] != 0).any(0) for i in range(count)])
+        ties = np.array([rules.matrix[rules.rule == i].any(0) for i in range(count)])
         equal = sp.vstack([S.equality_rows.matrix, S.rows.matrix[np.flatnonzero(S.implicit)]])
         rows, columns = np.nonzero(np.vstack([ties, equal.toarray() != 0]))
         of = np.unique(tied_columns(rows, columns, S.dim), return_inverse=True)[1]
@@ -92,9 +92,7 @@ class ConicSteps(Steps):
         self.index("is_ball", np.array([cone.is_ball for cone in P.cones]))
         self.alone = P.alone
         super()._take_rows(P, frame, stretch, band)
-        seen = P.alone.at(frame.base) * self.exact["weight"]
-        for name in ("low", "high"):
-            self.constant(name, np.append(self.exact[name], seen))
+        self.constant("low", np.append(self.exact["low"], P.alone.at(frame.base) * self.exact["weight"]))
 
     def _take_factor(self, rows: sp.csr_array, null: Array | None) -> None:
         """Cones of unit norm along the equalities, after the rows."""
@@ -105,9 +103,9 @@ class ConicSteps(Steps):
         super()._take_factor(sp.csr_array(sp.vstack([rows, matrix / sizes[:, None]])), null)
 
     def onto(self, t: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Rows between their limits; of cones, whose limits are s at the base point, t + s in the cone or ball."""
-        m, C = low.shape[-1] - len(self.weight), len(self.is_ball)
-        s, rows = low[..., m:], clamped(t[..., :m], low[..., :m], high[..., :m])
+        """Rows between their limits; of cones, whose s at the base point follows low, t + s in the cone or ball."""
+        m, C = high.shape[-1], len(self.is_ball)
+        s, rows = low[..., m:], clamped(t[..., :m], low[..., :m], high)
         v = t[..., m:] + s
         head, length = v[..., :C], self.cones.lengths(v)
         head = torch.where(length <= head, head, (head + length).clamp_min(0.0) / 2)
@@ -118,9 +116,8 @@ class ConicSteps(Steps):
         return torch.cat([rows, head - s[..., :C], v[..., C:] * self.cones.spread(share) - s[..., C:]], -1)
 
     def _limits(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
-        seen = self._at_base(self.cones, sides) * self.weight
-        low, high = (joined([limit, seen]) for limit in super()._limits(base, sides))
-        return low, high
+        low, high = super()._limits(base, sides)
+        return joined([low, self._at_base(self.cones, sides) * self.weight]), high
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
@@ -141,7 +138,7 @@ class ConicSteps(Steps):
             worst = every.amax(-1, keepdim=True)
         else:
             worst = torch.cat([every, torch.zeros_like(every[..., :1])], -1)[..., self.members].amax(-1)
-        share = smooth_factor(worst) if self.smooth else factor(worst)
+        share = self.shrink(worst)
         return share if self.groups == 1 else share.index_select(-1, self.group_of)
 
     def slack(self, sides: Sides) -> Tensor:

@@ -28,12 +28,12 @@ class Product(Constants):
         super().__init__(factory)
         counts = np.diff(matrix.indptr)
         short = _short_rows(counts, matrix.shape[1])
-        self.width = int(counts[short].max(initial=1))
+        width = int(counts[short].max(initial=1))
         long = np.setdiff1d(np.arange(len(counts)), short)
         self.order = np.concatenate([short, long])
         self.has_short, self.has_long = len(short) > 0, len(long) > 0
         if self.has_short:
-            columns, entries = _padded(sp.csr_array(matrix[short]), self.width)
+            columns, entries = _padded(sp.csr_array(matrix[short]), width)
             self.constant("entries", entries, wide=wide)
             self.index("columns", columns.ravel())
         if self.has_long:

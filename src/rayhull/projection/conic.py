@@ -45,7 +45,7 @@ class Info(NamedTuple):
 class ConicProjector:
     """Nearest points of a set with cones; what depends on the set alone is worked out once."""
 
-    is_dense, solver, label = True, "auto", "augmented Lagrangian"
+    is_dense, solver = True, "auto"
 
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron, self.along = S, S.along
@@ -74,7 +74,7 @@ class ConicProjector:
         p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
         some = max(1, CHUNK // (self.along.matrix.size + 1))
         found = [Problem(self.along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
-        y, residual = (torch.cat(part) for part in zip(*found, strict=True)) if len(flat) else (p, p.sum(1))
+        y, residual = (torch.cat(part) for part in zip(*found, strict=True))
         _refuse(residual, stated=not sides.given)
         return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
 
@@ -125,7 +125,8 @@ class Problem:
     """
 
     def __init__(self, along: Along, p: Tensor, c: Tensor) -> None:
-        self.rules, self.G, self.q = along.like(p), torch.as_tensor(along.matrix), p.shape[1]
+        self.rules, self.q = along.like(p), p.shape[1]
+        self.G: Any = self.rules.matrix
         self.size = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-300)
         self.p, self.c = p / self.size, c / self.size
 
@@ -211,16 +212,14 @@ class Onto:
         head, length = z[..., : self.heads], rules.lengths(z)
         self.inside, self.polar = head >= length, head <= -length
         length = length.clamp_min(1e-300)
-        self.w, self.share = z[..., self.heads :] / self.rules.spread(length), ((1 + head / length) / 2).clamp(0.0, 1.0)
+        self.w, self.share = z / joined([length, rules.spread(length)]), ((1 + head / length) / 2).clamp(0.0, 1.0)
 
     def times(self, v: Tensor, along: float = 1.0, opposite: float = 0.0, across: Tensor | float = 0.0) -> Tensor:
         """v with its three parts times these. Shape: (\\*, M) → (\\*, M)"""
         a = torch.where(self.polar, opposite, along)
         b = torch.where(self.inside, along, opposite)
         x = torch.where(self.inside | self.polar, a, across)
-        head, tail = v[..., : self.heads], v[..., self.heads :]
-        length = self.rules.with_rows(self.rules.tail(joined([0 * head, self.w * tail])).sum(-1))
+        head, length = v[..., : self.heads], self.rules.inner(self.w, v)
         first, second = a * (head + length) / 2, b * (head - length) / 2
-        return torch.cat(
-            [first + second, self.w * self.rules.spread(first - second - x * length) + self.rules.spread(x) * tail], -1
-        )
+        turned, kept = (self.rules.spread(share) for share in (first - second - x * length, x))
+        return torch.cat([first + second, self.w[..., self.heads :] * turned + kept * v[..., self.heads :]], -1)

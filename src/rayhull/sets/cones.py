@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,10 @@ from rayhull.sets import conic_interior, interior, membership, plotting
 from rayhull.sets.conic_interior import Rules
 from rayhull.sets.description import blocks
 from rayhull.sets.expressions import Expression, Rule, broadcast, expression
-from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.polyhedron import PointSet, Polyhedron
+from rayhull.sets.products import apart_from
 from rayhull.sets.reading import GivenSides, Shape, as_array, as_shape, refuse_unless_finite
 from rayhull.sets.rows import count
-from rayhull.sets.statement import Statement
-
-if TYPE_CHECKING:
-    from rayhull.sets.products import BlockGroup
 
 EPS = 2.0**-53  # the unit roundoff of float64
 SHORT = 1 - 1e-5  # of the way to the boundary, where a cone has no gauge
@@ -54,16 +51,15 @@ class Cone:
 
     def exact_excess(self, x: Array, h: Array | None, centre: Array | None) -> Array:
         """Integers, positive outside and nowhere else. Shape: x (n, j), h (1 or n,), centre (1 or n, j) → (n,)"""
-        form = self.form if self.centre is not None or h is None else None  # h of a quadratic row is its cone's
-        c = self.centre if form is not None and centre is None else centre
-        given = x, np.zeros(1) if c is None else c, (self.h if form is None else self.radius) if h is None else h
-        if form is not None:
-            (X, C, H, Q, q, r), one = _integers(*given, *form)
-            Y = X - C
-            return np.asarray((Y.dot(Q) * Y).sum(-1) + 2 * one * (Y.dot(q) + one * r) - one * H * H)
-        (X, C, H, E, F, G), one = _integers(*given, self.E, self.f, self.g)
-        U, V = (X - C).dot(E.T) + one * F * (c is None), X.dot(G) + one * H
-        return np.asarray((U * U).sum(-1) - V * abs(V))
+        if self.form is None or (self.centre is None and h is not None):  # h of a quadratic row is its cone's
+            f = self.f if centre is None else -centre  # of a ball, whose E is the identity
+            (X, F, H, E, G), one = _integers(x, f, self.h if h is None else h, self.E, self.g)
+            U, V = X.dot(E.T) + one * F, X.dot(G) + one * H
+            return np.asarray((U * U).sum(-1) - V * abs(V))
+        c = np.zeros(1) if self.centre is None else self.centre if centre is None else centre
+        (X, C, H, Q, q, r), one = _integers(x, c, self.radius if h is None else h, *self.form)
+        Y = X - C
+        return np.asarray((Y.dot(Q) * Y).sum(-1) + 2 * one * (Y.dot(q) + one * r) - one * H * abs(H))
 
 
 def _integers(*arrays: Any) -> tuple[list[Array], int]:
@@ -74,7 +70,7 @@ def _integers(*arrays: Any) -> tuple[list[Array], int]:
     return [part.reshape(v.shape) for part, v in zip(parts, floats, strict=True)], 1 << shift
 
 
-class ConvexSet(Statement):
+class ConvexSet(PointSet):
     """Rows and cones together: what ``&`` makes of a Polyhedron and a ball, an ellipsoid, a quadratic row or a cone.
 
     Args:
@@ -99,27 +95,12 @@ class ConvexSet(Statement):
         P = polyhedron
         super().__init__(P.shape, P.inequalities, P.equalities, P.lower, P.upper, P.coordinate_names)
         self.polyhedron, self.cones = P, tuple(cones)
-        if check and self.stated_centre.reshape(self.shape) not in self:  # else it is not empty
-            conic_interior.refuse_if_empty(self)
-
-    # what a Polyhedron answers from its rows, bounds and centre
-    violation: Any = Polyhedron.violation
-    contains: Any = Polyhedron.contains
-    contains_exactly: Any = Polyhedron.contains_exactly
-    __contains__: Any = Polyhedron.__contains__
-    slack: Any = Polyhedron.slack
-    explain: Any = Polyhedron.explain
-    interior_point: Any = Polyhedron.interior_point
-    _repr_html_: Any = Polyhedron._repr_html_
-
-    @cached_property
-    def stated_centre(self) -> Array:
-        """The centres of balls and ellipsoids (d,), 0 elsewhere."""
-        point = np.zeros(self.dim)
+        self.stated_centre = np.zeros(self.dim)  # of balls and ellipsoids, 0 elsewhere
         for cone in self.cones:
             if cone.centre is not None:
-                point[cone.index] = cone.centre
-        return point
+                self.stated_centre[cone.index] = cone.centre
+        if check and self.stated_centre.reshape(self.shape) not in self:  # else it is not empty
+            conic_interior.refuse_if_empty(self)
 
     @cached_property
     def heads(self) -> Array:
@@ -135,11 +116,6 @@ class ConvexSet(Statement):
     def implicit(self) -> Array:
         """Which of the rows hold with equality everywhere, as far as the rows alone tell (m,)."""
         return self.polyhedron.centre.implicit if len(self.rows) else np.zeros(0, bool)
-
-    @cached_property
-    def rules(self) -> Rules:
-        """The cones, and the rows that are no equalities."""
-        return Rules(self, np.flatnonzero(~self.implicit))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -172,10 +148,12 @@ class ConvexSet(Statement):
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
+    rules = cached_property(Rules)
     along = cached_property(conic_interior.Along)
     centre = cached_property(conic_interior.centre)
     is_bounded = cached_property(conic_interior.is_bounded)
     interior_direction = cached_property(conic_interior.interior_direction)
+    mirrored_groups = cached_property(apart_from)
     plot = plotting.plot_section
 
     def reach(self, x: Array, step: Array) -> tuple[Array, Array]:
@@ -190,29 +168,12 @@ class ConvexSet(Statement):
         seen, rng = self.rules.seen_from(self.centre.point), np.random.default_rng(seed)
         return interior.chains(self, seen, n, rng).reshape(n, *self.shape)
 
-    @cached_property
-    def mirrored_groups(self) -> tuple[BlockGroup, ...]:
-        """Blocks without cones as those of a Polyhedron, then all coordinates that cones tie, as one block."""
-        from rayhull.sets.products import apart_from
-
-        return apart_from(self)
-
-    def restricted(self, polyhedron: Polyhedron, coordinates: Array) -> ConvexSet:
-        """The same cones on some of the coordinates, with other rows."""
-        if len(coordinates) == self.dim and self.shape == (self.dim,):
-            return self
-        place = np.full(self.dim, -1)
-        place[coordinates] = np.arange(len(coordinates))
-        cones = [replace(cone, index=place[cone.index]) for cone in self.cones]
-        return ConvexSet(polyhedron, cones, check=False)
-
     def describe(self) -> str:
         """Three lines: the set; its kind, coordinates and blocks; its cones."""
         sizes = Counter(len(cone.f) for cone in self.cones)
-        kinds = [f"{number} of {count(size, 'row')}" for size, number in sizes.items()]
-        kind = "bounded" if self.is_bounded else "unbounded"
-        where = f"{kind}, {count(self.dim, 'coordinate')} in {blocks(self.mirrored_groups)}"
-        return f"{self!r}\n  {where}\n  cones: {', '.join(kinds)}"
+        cones = ", ".join(f"{number} of {count(size, 'row')}" for size, number in sizes.items())
+        where = f"{count(self.dim, 'coordinate')} in {blocks(self.mirrored_groups)}"
+        return f"{self!r}\n  {'bounded' if self.is_bounded else 'unbounded'}, {where}\n  cones: {cones}"
 
     def __repr__(self) -> str:
         rows = repr(self.polyhedron).removeprefix("Polyhedron(").removesuffix(")").replace("the whole space", "")
@@ -233,14 +194,14 @@ def with_cones(P: object) -> ConvexSet | None:
     return P if isinstance(P, ConvexSet) else None
 
 
-def _numbered(cones: list[Cone]) -> list[Cone]:
+def _numbered(cones: Sequence[Cone]) -> list[Cone]:
     """The same with names that tell them apart."""
-    seen: Counter[str] = Counter()
-    for i, cone in enumerate(cones):
-        seen[cone.name] += 1
-        if seen[cone.name] > 1:
-            cones[i] = replace(cone, name=f"{cone.name} {seen[cone.name]}")
-    return cones
+    found: dict[str, Cone] = {}
+    for cone in cones:
+        tried = (cone.name if k == 1 else f"{cone.name} {k}" for k in range(1, len(cones) + 1))
+        name = next(name for name in tried if name not in found)
+        found[name] = replace(cone, name=name)
+    return list(found.values())
 
 
 # -- ready-made ------------------------------------------------------------------------------------------------------
@@ -255,8 +216,7 @@ def ball(radius: float, centre: Any = 0, d: Shape | None = None) -> ConvexSet:
         >>> S, [1, 0, 0] in S, [3, -2, 0] in S
         (ConvexSet(shape=(3,): 1 equality, 1 cone), True, False)
     """
-    c, shape = _centre(centre, d)
-    _refuse_point(radius, "ball")
+    c, shape = _centre(centre, d, radius, "ball")
     n = c.size
     cone = Cone(np.arange(n), np.eye(n), -c, np.zeros(n), float(radius), "ball", centre=c)
     return ConvexSet(Polyhedron(shape=shape), [cone])
@@ -272,8 +232,7 @@ def ellipsoid(Q: Any, radius: float = 1.0, centre: Any = 0) -> ConvexSet:
         (True, False)
     """
     matrix, root = _rooted(Q)
-    c, shape = _centre(centre, len(matrix))
-    _refuse_point(radius, "ellipsoid")
+    c, shape = _centre(centre, len(matrix), radius, "ellipsoid")
     none, rho = np.zeros(len(c)), float(radius)
     lost = 4 * (len(c) + 2) * EPS * (rho + float(np.linalg.norm(np.abs(root) @ np.abs(c))))  # of f, to rounding
     cone = Cone(np.arange(len(c)), root, -root @ c, none, rho - lost, "ellipsoid", c, (matrix, none, 0.0), rho)
@@ -323,7 +282,11 @@ def _rooted(Q: Any) -> tuple[Array, Array]:
     return matrix, np.vstack([root, np.sqrt(error) * np.eye(n)])
 
 
-def _centre(centre: Any, shape: Shape | None) -> tuple[Array, tuple[int, ...]]:
+def _centre(centre: Any, shape: Shape | None, radius: Any, name: str) -> tuple[Array, tuple[int, ...]]:
+    """The centre (d,) and the event shape; without a length for a radius there is no such set."""
+    if not (np.ndim(radius) == 0 and math.isfinite(radius) and radius > 0):
+        point = "one point, which equalities state: Polyhedron(A_eq=I, b_eq=centre)" if radius == 0 else "no set"
+        raise ValueError(f"a radius must be positive and finite, got {radius!r}: this {name} is {point}.")
     values = as_array(centre, "centre").astype(float)
     refuse_unless_finite("centre", values)
     if shape is None and not values.ndim:
@@ -333,12 +296,6 @@ def _centre(centre: Any, shape: Shape | None) -> tuple[Array, tuple[int, ...]]:
         return np.broadcast_to(values, event).flatten(), event
     except ValueError:
         raise ValueError(f"centre has shape {values.shape}, which does not go with {event}.") from None
-
-
-def _refuse_point(radius: Any, name: str) -> None:
-    if not (np.ndim(radius) == 0 and math.isfinite(radius) and radius > 0):
-        point = "one point, which equalities state: Polyhedron(A_eq=I, b_eq=centre)" if radius == 0 else "no set"
-        raise ValueError(f"a radius must be positive and finite, got {radius!r}: this {name} is {point}.")
 
 
 # -- rules in words ----------------------------------------------------------------------------------------------------
@@ -382,8 +339,8 @@ class ConeRule(Rule):
         index, (f, h) = np.unique(np.append(E.indices, g.indices)), (0.0 - rows.rhs for rows in (E, g))
         if not len(g.data) and h[0] <= 0:
             raise ValueError(f"{self.label(entry)} holds at one point at most: state it as equalities.")
-        matrices = (rows.matrix[:, index].toarray() for rows in (E, g))
-        return Cone(index, next(matrices), f, next(matrices)[0], float(h[0]), self.label(entry))
+        left, right = (rows.matrix[:, index].toarray() for rows in (E, g))
+        return Cone(index, left, f, right[0], float(h[0]), self.label(entry))
 
 
 def norm(inner: Any, axis: int | None = None) -> Norm:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ import numpy as np
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.exact.numbers import Array
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.frame import homogeneous
 from rayhull.sets.interior import Centre, affine_hull, hull_basis, onto_equalities
 from rayhull.sets.membership import _namespace
 from rayhull.sets.polyhedron import Polyhedron
@@ -43,28 +41,23 @@ class Rules:
     Its attributes are arrays, or the tensors of a module.
 
     Args:
-        rows: numbers of ``S.rows``.
+        rows: numbers of ``S.rows``, by default of all that are no equalities.
     """
 
-    matrix: Any  # (M, d) g and E
-    offsets: Any  # (M,) h and f
-    numbers: Any  # (R,) which rules of the set: its cones, then ``S.rows``
-    tails: Any  # (cones, k) the places of each cone's E x + f, M where it has fewer
-    rule: Any  # (M,) of each place
-    even: bool  # whether all cones have as many
-    centred: Any  # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
-
-    def __init__(self, S: ConvexSet, rows: Array) -> None:
+    def __init__(self, S: ConvexSet, rows: Array | None = None) -> None:
+        rows = np.flatnonzero(~S.implicit) if rows is None else rows
         C, R, sizes = len(S.cones), len(S.cones) + len(rows), [len(cone.f) for cone in S.cones]
-        self.even, self.numbers = len(set(sizes)) == 1, np.append(np.arange(C), C + rows)
-        self.rule = np.append(np.arange(R), np.repeat(np.arange(C), sizes))
-        self.tails = np.full((C, max(sizes)), len(self.rule))
+        self.even = len(set(sizes)) == 1  # whether all cones have as many places
+        self.numbers = np.append(np.arange(C), C + rows)  # (R,) which rules of the set: its cones, then S.rows
+        self.rule = np.append(np.arange(R), np.repeat(np.arange(C), sizes))  # (M,) of each place
+        self.tails = np.full((C, max(sizes)), len(self.rule))  # (C, k) the places of E x + f, M where it has fewer
         self.tails[np.arange(max(sizes)) < np.array(sizes)[:, None]] = np.arange(R, len(self.rule))
-        self.matrix = np.zeros((len(self.rule), S.dim))
+        self.matrix: Array = np.zeros((len(self.rule), S.dim))  # (M, d) g and E
         self.matrix[C:R] = -S.rows.matrix[rows].toarray()
         for i, cone in enumerate(S.cones):
             self.matrix[np.ix_(self.rule == i, cone.index)] = np.vstack([cone.g, cone.E])
         self.offsets = np.concatenate([[cone.h for cone in S.cones], S.rows.rhs[rows], *(cone.f for cone in S.cones)])
+        # (M,) whether it is E x + f of a ball or an ellipsoid, whose centre may come with the sample
         self.centred = np.repeat([False, *(cone.centre is not None for cone in S.cones)], [R, *sizes])
 
     def like(self, x: Any) -> Rules:
@@ -107,14 +100,18 @@ class Rules:
         """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
         if not self.even:
             return values[..., self.rule[len(self.numbers) :]]
-        shape = (*values.shape[:-1], *self.tails.shape)
-        every = _namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
-        return every.reshape(*shape[:-2], shape[-2] * shape[-1])
+        lead, each = values.shape[:-1], values[..., : len(self.tails), None]
+        every = _namespace(values).broadcast_to(each, (*lead, *self.tails.shape))
+        return every.reshape(*lead, len(self.rule) - len(self.numbers))
 
     def with_rows(self, v: Any) -> Any:
         """Numbers of the cones, and 0 for the rows."""
         rows = self.offsets[len(self.tails) : len(self.numbers)]
         return joined([v, 0 * rows]) if len(rows) else v
+
+    def inner(self, u: Any, v: Any) -> Any:
+        """The inner products of the tails of every rule. Shape: (\\*, M) → (\\*, R)"""
+        return self.with_rows((self.tail(u) * self.tail(v)).sum(-1))
 
     def lengths(self, s: Any) -> Any:
         """|E x + f| of every rule; its derivative at 0 is 0. Shape: (\\*, M) → (\\*, R)"""
@@ -134,7 +131,7 @@ class Rules:
         size = ((s[..., :R] - length) * (s[..., :R] + length)) ** 0.5
         size = joined([size, self.spread(size)])
         s, v = s / size, v / size
-        head, along = s[..., :R], self.with_rows((self.tail(s) * self.tail(v)).sum(-1))
+        head, along = s[..., :R], self.inner(s, v)
         turn = along / (1 + head) - v[..., :R]
         return joined([head * v[..., :R] - along, v[..., R:] + s[..., R:] * self.spread(turn)])
 
@@ -171,7 +168,7 @@ class Along(Rules):
     """The rules of a set along its equalities, x = start + N y, of unit size."""
 
     def __init__(self, S: ConvexSet) -> None:
-        super().__init__(S, np.flatnonzero(~S.implicit))
+        super().__init__(S)
         self.names, self.null = [cone.name for cone in S.cones], hull_basis(S, S.implicit)
         self.start = onto_equalities(*affine_hull(S, S.implicit), S.stated_centre[None])[0]
         s, G = self.at(self.start), self.matrix @ self.null
@@ -188,8 +185,8 @@ class Along(Rules):
         """
         q, deeper = self.null.shape[1], copy.copy(self)
         deeper.matrix = np.append(self.matrix, -1.0 * (np.arange(len(self.rule)) < len(self.numbers))[:, None], 1)
-        y, slack = np.zeros(q), -self.excess(self.offsets)
-        y = np.append(y, slack.min() - 1)
+        slack = -self.excess(self.offsets)
+        y = np.append(np.zeros(q), slack.min() - 1)
         ridge = np.full(q + 1, 0.01 / (1 + np.abs(self.offsets).max()) ** 2)
         for weight in WEIGHTS:  # of (1 - t)²
             if slack.min() > DEEP:
@@ -242,23 +239,20 @@ def is_bounded(S: ConvexSet) -> bool:
 
     Every ray has ``{a·y <= 0, |e_i·y| <= g·y}``: is that 0 alone?
     """
-    rows, equal = [S.rows.matrix.toarray()], [S.equality_rows.matrix.toarray()]
-    for i, cone in enumerate(S.cones):
-        g, E = np.split(S.alone.matrix[S.alone.rule == i], [1])
-        if cone.is_ball:
-            equal.append(E)
-        else:
-            rows += [E - g, -E - g]
-    return Polyhedron(np.vstack(rows), A_eq=np.vstack(equal), shape=S.dim).is_bounded
+    heads, E = np.split(S.alone.matrix, [len(S.cones)])
+    g = S.alone.spread(heads.T).T
+    is_cone = g.any(1)
+    rows = np.vstack([S.rows.matrix.toarray(), (E - g)[is_cone], (-E - g)[is_cone]])
+    return Polyhedron(rows, A_eq=np.vstack([S.equality_rows.matrix.toarray(), E[~is_cone]]), shape=S.dim).is_bounded
 
 
 def interior_direction(S: ConvexSet) -> Array | None:
     """A direction r, max|r| = 1, along which every row and every cone gains slack; None where there is none."""
     if S.is_bounded or any(cone.is_ball for cone in S.cones):
         return None
-    rays = homogeneous(S.polyhedron, np.arange(len(S.rows)), np.zeros(0, np.int64))
-    cones = [replace(cone, f=0 * cone.f, h=0.0, form=None, centre=None) for cone in S.cones]
-    along = type(S)(rays & Polyhedron(lower=-1, upper=1, shape=S.dim), cones, check=False).along
-    y, depth, _ = along.deepest
-    point = along.start + along.null @ y
-    return None if depth <= TOUCHES else np.asarray(point / np.abs(point).max())
+    rays = Along(S)
+    rays.offsets = 0 * rays.offsets
+    y, depth, _ = rays.deepest
+    direction = rays.null @ y
+    size = np.abs(direction).max()
+    return np.asarray(direction / size) if depth > TOUCHES * size else None

@@ -25,7 +25,31 @@ if TYPE_CHECKING:
 MAX_GENERATORS = 1_000_000  # of a conversion, unless it is given another budget
 
 
-class Polyhedron(Statement):
+class PointSet(Statement):
+    """What a set answers about points: each is a function of its room, with the set as its first argument."""
+
+    centre: Any  # a point inside, and which rows hold with equality everywhere
+    plot: Any
+
+    violation = membership.violation
+    contains = membership.contains
+    contains_exactly = membership.contains_exactly
+    explain = membership.explain
+    slack = membership.slack
+
+    def __contains__(self, x: Any) -> bool:
+        """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
+        return bool(np.all(np.asarray(self.contains(x))))
+
+    def interior_point(self) -> Array:
+        """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
+        return np.asarray(self.centre.point.reshape(self.shape))
+
+    def _repr_html_(self) -> str:
+        return plotting.as_html(repr(self), self, self.plot)
+
+
+class Polyhedron(PointSet):
     r"""The set of points that satisfy every stated linear rule.
 
     .. math:: \{x \in R^d : A x \le b,\; A_{eq} x = b_{eq},\; lower \le x \le upper\}
@@ -98,18 +122,6 @@ class Polyhedron(Statement):
             linear_programs.refuse_if_empty(made, interior.at_hand)
         return made
 
-    # -- at a point: each is a function of its room, with the set as its first argument ------------------------------
-
-    violation = membership.violation
-    contains = membership.contains
-    contains_exactly = membership.contains_exactly
-    explain = membership.explain
-    slack = membership.slack
-
-    def __contains__(self, x: Any) -> bool:
-        """Whether a point, or every one of many, is inside, up to the tolerance of ``contains``."""
-        return bool(np.all(np.asarray(self.contains(x))))
-
     # -- as a whole ------------------------------------------------------------------------------------------
 
     is_bounded = cached_property(linear_programs.is_bounded)
@@ -117,9 +129,6 @@ class Polyhedron(Statement):
     describe = description.describe
     __repr__ = description.summary
     plot = plotting.plot_polyhedron
-
-    def _repr_html_(self) -> str:
-        return plotting.as_html(repr(self), self, self.plot)
 
     def same_set(self, other: Polyhedron) -> bool:
         """Whether both are the same set, however stated.
@@ -133,10 +142,6 @@ class Polyhedron(Statement):
         return self.is_subset(other) and other.is_subset(self)
 
     # -- points of it, its blocks, other forms ---------------------------------------------------------------
-
-    def interior_point(self) -> Array:
-        """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
-        return self.centre.point.reshape(self.shape)
 
     centre = cached_property(interior.centre)
     reach = interior.reach

@@ -188,7 +188,10 @@ def apart_from(S: ConvexSet) -> tuple[BlockGroup, ...]:
     free = [list(compress(part, ~tied)) for part in parts]
     whole = [np.sort(np.concatenate(list(compress(part, tied)))) for part in parts]
     own = _Grouping(P, *([part] for part in whole)).whole()
-    own = replace(own, polyhedron=S.restricted(own.polyhedron, whole[0]))  # type: ignore[arg-type]
+    if not tied.all() or S.shape != (S.dim,):
+        cones = [replace(cone, index=np.searchsorted(whole[0], cone.index)) for cone in S.cones]
+        S = type(S)(own.polyhedron, cones, check=False)
+    own = replace(own, polyhedron=S)  # type: ignore[arg-type]
     return (*_Grouping(P, *free).groups(mirrored=True, most=KINDS), own)
 
 
