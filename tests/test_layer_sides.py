@@ -11,6 +11,7 @@ import torch
 import rayhull as rh
 from rayhull.maps.closed_forms import onto_two_rows
 from rayhull.nn.export import to_onnx
+from rayhull.projection.sides import Sides
 
 DTYPES = (torch.float32, torch.float64)
 
@@ -287,3 +288,36 @@ def test_a_side_that_there_is_not_is_named_with_those_that_are() -> None:
     layer = rh.Constrained(3, rh.simplex(4))
     with pytest.raises(TypeError, match="unknown side 'beq': the sides are b, b_eq, lower, upper, A, A_eq, base, h"):
         layer(torch.zeros(2, 3), beq=torch.ones(2, 1))
+
+
+TWICE = rh.Polyhedron(A_eq=[[1, 1, 1], [2, 2, 2]], b_eq=[1, 2], lower=0)
+AGREE, DISAGREE = torch.tensor([[1.5, 3.0]]), torch.tensor([[1.5, 3.5]])
+
+
+@pytest.mark.parametrize("method", ["auto", "nearest", "steps", "shrink"])
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("S", [TWICE, TWICE & rh.ball(3, d=3)], ids=["rows", "cones"])
+def test_equalities_of_the_sample_that_contradict_each_other_are_refused(S, strict: bool, method: str) -> None:
+    layer = rh.Constrained(4, S, method=method, strict=strict)
+    h = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(layer(h, b_eq=AGREE).sum(-1), torch.full((2,), 1.5))
+    with pytest.raises(rh.EmptySetError):
+        layer(h, b_eq=DISAGREE)
+    with pytest.raises(rh.EmptySetError):
+        rh.project(S, h[:, :3], b_eq=DISAGREE)
+
+
+@pytest.mark.parametrize("method", ["steps", "shrink"])
+def test_contradicting_equalities_give_nan_where_it_is_asked_for_and_in_graphs(method: str) -> None:
+    layer, h = rh.Constrained(4, TWICE, method=method, infeasible="nan"), torch.ones(2, 4)
+    both = torch.cat([AGREE, DISAGREE])
+    assert layer(h, b_eq=both).isnan().any(-1).tolist() == [False, True]
+    assert torch.func.vmap(lambda u, b: layer(u, b_eq=b))(h, both).isnan().any(-1).tolist() == [False, True]
+
+
+def test_sides_of_dependent_equalities_are_judged_alike_by_sparse_rows() -> None:
+    own = rh.MapInto(TWICE, method="shrink")._per_sample
+    sides = Sides(b_eq=torch.cat([AGREE, DISAGREE]))
+    assert own.agreeing(sides).tolist() == [True, False]
+    own._large = True
+    assert own.agreeing(sides).tolist() == [True, False]

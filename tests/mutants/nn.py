@@ -15,6 +15,13 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
+        "(into.parts.certified(moved), own.agreeing(sides))",
+        "(into.parts.certified(moved),)",
+        ("test_layer_sides.py::test_equalities_of_the_sample_that_contradict_each_other_are_refused",),
+        "equalities that contradict each other have points",
+    ),
+    Mutant(
+        "nn/per_sample.py",
         "hides_numbers(certified) or (self.rule is not None and is_away(certified.device))",
         "hides_numbers(certified)",
         ("test_device.py::test_sides_of_the_sample_keep_nobody_waiting_where_their_ranges_are_known",),

@@ -9,7 +9,7 @@ else from the layer's point of the stated set, which stays where it is if the sa
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from rayhull.maps.closed_forms import onto_two_rows, times
 from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_look
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import as_single, gamma, proven, roundoff
-from rayhull.maps.steps import Plane
+from rayhull.maps.steps import Plane, mapped
 from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants
 from rayhull.nn.options import Options, Ranges
@@ -76,10 +76,12 @@ class PerSample(Constants):
             self.conic = None if S.centre.implicit.any() else ConicPull(S, options.factory)
         if varies is not None:
             self.find_rule(varies)
+        lengths = P.equalities.unit[2]
+        self.constant("lengths", np.where(lengths > 0, lengths, 1.0), wide=True)  # of equalities
         all_stated = len(P.equalities) == len(P.equality_rows)
         self._large = all_stated and is_large(P)
         if all_stated and not self._large and P.dim * len(P.equalities) <= ENTRIES:
-            self.constant("onto", np.linalg.pinv(P.equalities.matrix.toarray()))
+            self._keep_equalities(P)
         sums = _sums(P)
         self.has_sums = bool((sums < len(P.equalities)).any())
         self.index("sum_of", sums)
@@ -89,6 +91,15 @@ class PerSample(Constants):
         self.constant("b_eq", P.equalities.rhs, wide=True)
         self.constant("lower", P.lower_bounds, wide=True)
         self.constant("upper", P.upper_bounds, wide=True)
+
+    def _keep_equalities(self, P: Polyhedron) -> None:
+        """Register what moves a point onto equalities, and what sides of those that depend on each other leave."""
+        unit = P.equalities.unit[0].toarray()
+        inverse = np.linalg.pinv(unit)
+        left = np.eye(len(unit)) - unit @ inverse
+        self.constant("onto", inverse / self.exact["lengths"])
+        if np.abs(left).max(initial=0.0) > CERTIFIED:
+            self.constant("left", left, wide=True)
 
     def find_rule(self, varies: Ranges) -> None:
         """Take base points by an affine rule, where the ranges have one."""
@@ -135,6 +146,19 @@ class PerSample(Constants):
         unit, _, norms = self.polyhedron.equalities.unit
         kept = independent_sparse_rows(unit)
         return torch.from_numpy(kept), torch.from_numpy(norms[kept]), Plane(unit[kept])
+
+    def agreeing(self, sides: Sides) -> Tensor | None:
+        """Whose equalities have a point: those that depend on each other may disagree; None: all. Shape: (\\*)"""
+        if sides.b_eq is None or not ("left" in self.exact or self._large):
+            return None
+        more = (sides.b_eq.double() - self.b_eq) / self.lengths
+        size = ((sides.b_eq.double().abs() + self.b_eq.abs()) / self.lengths).amax(-1)
+        if self._large:
+            unit = self.polyhedron.equalities.unit[0]
+            left = more - mapped(self._moved(more * self.lengths), unit.__matmul__, unit.T.__matmul__)
+        else:
+            left = more @ self.left.mT
+        return left.abs().amax(-1) <= torch.finfo(sides.b_eq.dtype).eps ** 0.5 * size
 
     def without_stated(self, sides: Sides, *, strict: bool) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then.
@@ -352,8 +376,8 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        certified = into.parts.certified(moved)
-        certified = None if certified is None else certified.expand(batch)
+        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides)) if own is not None]
+        certified = reduce(torch.logical_and, judged).expand(batch) if judged else None
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
         x = run(into, c.expand(*batch, -1), moved, certified, leak)

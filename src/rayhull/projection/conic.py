@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000_000  # numbers of all samples' matrices together
 CERTIFIED = 1e-9  # the largest residual of an answer
+DISAGREE = 1e-6  # of the size of sides: by more, equalities that depend on each other have no point
 LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
@@ -65,9 +66,11 @@ class ConicProjector:
         sides = Sides(*(None if v is None else v.double().cpu() for v in sides))
         start, null = torch.as_tensor(self.along.start)[None], torch.as_tensor(self.along.null)
         if sides.b_eq is not None:  # a point that meets the equalities of each sample
-            moved = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, S.layout.equalities]
+            more = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, S.layout.equalities]
             rows = torch.as_tensor(S.equality_rows.matrix.toarray())
-            start = start + moved @ torch.linalg.pinv(rows)[:, : moved.shape[1]].mT
+            moved = more @ torch.linalg.pinv(rows)[:, : more.shape[1]].mT
+            _refuse_disagreeing(moved @ rows.mT, more, sides.b_eq)
+            start = start + moved
         heads = right_hand_sides(S, sides, torch.as_tensor(S.heads))
         c = S.rules.like(start).at(start, heads, sides.centre) * torch.as_tensor(self.along.unit)
         p = (flat.double().cpu() - start) @ null
@@ -88,6 +91,13 @@ def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | Non
     parts = torch.split(stated, [len(pick) for pick in picks])
     each = zip(given, parts, picks, (1, 1, 1, -1), strict=True)
     return joined([own if v is None else sign * v[..., pick] for v, own, pick, sign in each])
+
+
+def _refuse_disagreeing(found: Tensor, wanted: Tensor, b_eq: Tensor) -> None:
+    """Raise where equalities that depend on each other have no point."""
+    wanted = torch.nn.functional.pad(wanted, (0, found.shape[1] - wanted.shape[1]))  # fixed coordinates stay
+    size = torch.cat([b_eq, wanted], 1).abs().amax(1)
+    _refuse(torch.where((found - wanted).abs().amax(1) > DISAGREE * size, torch.inf, 0.0), stated=False)
 
 
 def _refuse(residual: Tensor, *, stated: bool) -> None:
