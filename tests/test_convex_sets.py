@@ -457,3 +457,16 @@ def test_a_batch_without_samples_passes_through(method):
         assert layer(torch.randn(*lead, 4)).shape == (*lead, 3)
         assert layer(torch.randn(*lead, 4), h=torch.ones(*lead, 1)).shape == (*lead, 3)
         assert rh.project(S, torch.randn(*lead, 3)).shape == (*lead, 3)
+
+
+@pytest.mark.parametrize("size", [1e9, 1e15, 1e30])
+def test_a_layer_by_nearest_points_of_cones_takes_features_of_any_size(size: float) -> None:
+    sets = (rh.ball(1, d=3) & rh.box(-0.9, 0.9), 1), (rh.ball(1e3, centre=[1e3, 0, 0]) & rh.sum_to(100.0, 3), 1e3)
+    for S, reach in sets:
+        layer = rh.Constrained(4, S, method="nearest", dtype=torch.float64)
+        h = size * torch.randn(100, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        with torch.no_grad():
+            x, straight = layer(h), layer.unconstrained(h)
+        assert S.violation(x).max() < 1e-6
+        near = rh.project(S, straight / straight.abs().amax(-1, keepdim=True) * 1e4 * reach)
+        torch.testing.assert_close(x, near, atol=2e-3 * float(near.abs().max()), rtol=0)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
 
+FAR_OF_CONES = 2.0**12  # the same for cones, in units of the set or of the base point, whichever is larger
+
 
 def value_of(y: Tensor, x: Tensor) -> Tensor:
     """y, with the gradient of x: for a y that is x but for rounding."""
@@ -174,6 +176,8 @@ class Nearest(Seen):
         self.nearest, self.event, self.weights = NearestPoint(P, weights=weights), P.shape, weights
         self.projector = self.nearest.projector
         self.reach = FAR * max(1.0, float(np.abs(base).max()))
+        if self.nearest.has_cones:  # their rows are certified by lengths, which need more of the digits
+            self.reach = FAR_OF_CONES * float(max(units.max(), np.abs(base).max()))
         self._forms: list[Any] = []  # of tensor operations; in a list, so that checkpoints know nothing of it
         if is_away(self.device):
             self.prepare()
