@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 import warnings
 from fractions import Fraction
 
@@ -75,9 +76,9 @@ def as_graph(layer, h: torch.Tensor, **sides: torch.Tensor):
             "rayhull.maps.steps",
             "rayhull.nn.strict",
             "rayhull.nn.map_into",
-            "rayhull.projection.module",
+            "rayhull.projection.project",
         ):
-            patch.setattr(f"{module}.is_plain", lambda x: False)
+            patch.setattr(sys.modules[module], "is_plain", lambda x: False)  # one is named as its function
         x = layer(leaves["h"], **{key: v for key, v in leaves.items() if key != "h"})
         grads = torch.autograd.grad((x * torch.linspace(1, 2, x.shape[-1])).sum(), list(leaves.values()))
     return x.detach(), dict(zip(leaves, grads, strict=True))

@@ -399,10 +399,10 @@ def _follows(into: MapInto, sides: Sides, base: Tensor | None) -> bool:
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     if not into.keeps_inside:
         u = into._per_sample.in_shares(into.parts(c), sides)
-        found = into._per_sample.nearest.direct(u, sides=sides)
+        found = into._per_sample.nearest.projector.direct(u, None, sides)
         return into._per_sample.points(u, sides) if found is None else found
     u, past = into.parts.unconstrained(c), Leak(leak, into.units, into._block)
-    found = into._per_sample.nearest.direct(u, past if leak else None, sides)
+    found = into._per_sample.nearest.projector.direct(u, past if leak else None, sides)
     return leaking(into._per_sample.points(damped(u, leak), sides), u, past) if found is None else found
 
 

@@ -206,7 +206,7 @@ class Nearest(Seen):
         return self
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
-        if (found := self.nearest.direct(u, sides=sides)) is not None:
+        if (found := self.projector.direct(u, None, sides)) is not None:
             return found
         given = sides.without_base(self.event)
         if is_away(u.device) or torch.compiler.is_exporting():
@@ -232,7 +232,7 @@ class Nearest(Seen):
         return self._forms[0] if formula_of(self.projector, sides.given) is None else None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
-        found = self.nearest.direct(u, Leak(share, self.units, block), sides)
+        found = self.projector.direct(u, Leak(share, self.units, block), sides)
         return super().leaking(u, sides, share, block) if found is None else found
 
     def _in_reach(self, x: Tensor) -> Tensor:

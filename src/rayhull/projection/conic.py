@@ -51,7 +51,7 @@ class ConicProjector:
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron, self.along = S, S.along
 
-    def direct(self, x: Tensor, leak: Any = None) -> None:
+    def direct(self, *_: Any) -> None:
         """No kernel finds these."""
 
     def info(self, done: Info, x: Tensor) -> Info:

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.graphs import in_transform, is_away, is_plain
+from rayhull.maps.graphs import in_transform, is_away
 from rayhull.maps.leak import Leak, block_of_each, check_leak, damped, leaking
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.operators import NAMES, Transformed, nearest, packed, register
 from rayhull.projection.project import Projector, projector_of, refuse_hidden
-from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.reading import event_last
 
 if TYPE_CHECKING:
@@ -104,19 +103,6 @@ class NearestPoint(nn.Module):
         if not has_rows and (torch.compiler.is_compiling() or in_transform()):
             return self._in_graph(x, sides)
         return self.projector(x, **sides)[0]
-
-    def direct(self, x: Tensor, leak: Leak | None = None, sides: Sides = NONE) -> Tensor | None:
-        """The kernels' points; None in graphs, and where something is left open (points far away, not finite).
-
-        Shape: (\\*, d), with sides (n, d) → the same
-        """
-        if self.has_cones or not is_plain(x) or not x.numel():
-            return None
-        flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-        if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
-            return None
-        found: Tensor | None = self.projector.direct(flat, leak, sides)
-        return found if flat is x or found is None else found.reshape(x.shape)
 
     def _in_graph(self, x: Tensor, sides: dict[str, Any]) -> Tensor:
         """By formulas where every block has one and the graph is to run elsewhere, else by an operator of ours."""

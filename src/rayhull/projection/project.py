@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.maps.graphs import applied
+from rayhull.maps.graphs import applied, is_plain
 from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
@@ -62,11 +62,16 @@ class Projector:
         return z if flat is x else z.reshape(x.shape), done
 
     def direct(self, x: Tensor, leak: Leak | None = None, sides: Sides = NONE) -> Tensor | None:
-        """Nearest points of eager samples on the CPU, unchecked: None where a kernel left something open.
+        """The kernels' points; None in graphs, and where something is left open (points far away, not finite).
 
-        Shape: x (n, D), sides (1 or n, length) each → (n, D)
+        Shape: (\\*, D), with sides (n, D) → the same
         """
-        points, given = x.detach(), None if sides is NONE else sides.detached()
+        if not is_plain(x) or not x.numel():
+            return None
+        flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+        if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
+            return None
+        points, given = flat.detach(), None if sides is NONE else sides.detached()
         done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan("cpu"))
         for block in done.plan:
             problem = block.problem(points, given, done.z)
@@ -74,9 +79,10 @@ class Projector:
             if not solution.solved:
                 return None
             done.keep(problem, solution)
-        if not has_derivatives(x, sides):
-            return done.z
-        return applied(Differentiable, done, leak, x, *(() if sides is NONE else sides[:SIDES]))
+        z = done.z
+        if has_derivatives(flat, sides):
+            z = applied(Differentiable, done, leak, flat, *(() if sides is NONE else sides[:SIDES]))
+        return z if flat is x else z.reshape(x.shape)
 
     def info(self, done: Projected, x: Tensor) -> Info:
         """Residuals, steps, solvers and multipliers of a call."""
