@@ -113,8 +113,8 @@ of ten. Epochs and seeds are those of the three methods, in the order of their c
 At or above the published score in three digits, on the data sets that a column has: rayhull {rayhull}, by rays
 {rayhull, rays}, C-HMCNN restated {C-HMCNN, restated}. A single seed decides little: seeds differ by .001 to .003 on
 genes, by .012 on enron. Of rayhull not run: {missing}. A GO with 500 hidden units takes a minute of a core for a seed
-and two for the validation, and seq_GO has 9000. The benchmark goes on where it stopped. gasch1_GO's 3e-11 is one ulp of a
-probability: logits are in order, and the sigmoid, since then taken in double precision, was not.
+and two for the validation, and seq_GO has 9000. The benchmark goes on where it stopped. gasch1_GO's 3e-11 is one
+ulp of a probability: logits are in order, and the sigmoid, since then taken in double precision, was not.
 
 *rayhull* is the library's layer, `rh.Constrained(hidden, rh.ordered(edges, n), units=(0, 1))`: the nearest point of the
 order among logits. It starts from the classes' shares of the training data; random logits break most of the order, so
