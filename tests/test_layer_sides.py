@@ -204,7 +204,10 @@ def test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set() -> Non
     for varies in (None, {"b_eq": (1.0, 6.0)}):
         layer = rh.Constrained(4, P, method="nearest", varies=varies, dtype=torch.float64)
         h = 10 * torch.randn(50, 4, dtype=torch.float64)
-        assert torch.allclose(layer(h, b_eq=demand), rh.project(P, layer.unconstrained(h), b_eq=demand), atol=1e-9)
+        near = rh.project(P, layer.unconstrained(h), b_eq=demand)
+        several = layer(h.reshape(5, 10, 4), b_eq=demand.reshape(5, 10, 1)).reshape(50, -1)  # kernels take one axis
+        for x in (layer(h, b_eq=demand), several, layer.eval()(h, b_eq=demand)):
+            torch.testing.assert_close(x, near, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"method": "nearest"}, {"method": "steps"}, {"method": "shrink"}], ids=str)

@@ -329,6 +329,20 @@ MUTANTS = [
         "a layer of nearest points takes the stated sides for those of the sample",
     ),
     Mutant(
+        "nn/ways.py",
+        "found := self.projector.direct(u, None, sides)",
+        "found := self.projector.direct(u, None)",
+        ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
+        "kernels take the stated sides for those of the sample",
+    ),
+    Mutant(
+        "nn/ways.py",
+        "Leak(share, self.units, block), sides)",
+        "Leak(share, self.units, block))",
+        ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
+        "in training kernels take the stated sides for those of the sample",
+    ),
+    Mutant(
         "nn/export.py",
         "            bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)",
         "            bias[own] = bias[own] * units.tile(part.count)",
