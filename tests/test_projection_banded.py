@@ -219,10 +219,17 @@ def test_rows_of_curves_may_follow_from_each_other(P):
     torch.testing.assert_close(rh.project(P, x, b=b), rh.project(P, x, b=b, solver="active set"), atol=1e-11, rtol=0)
 
 
-def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
+@pytest.mark.parametrize("caller", ["project", "a layer", "a layer with sides"])
+def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch, caller):
     P = rh.lipschitz(200, 0.1) & rh.convex(200)
     x = torch.randn(2, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    known = rh.project(P, x)
+    into = rh.MapInto(P, method="nearest", dtype=torch.float64)
+    sides = {} if caller == "a layer" else {"b": torch.as_tensor(P.b).double()[None] + 0.01}
+
+    def found():
+        return rh.project(P, x) if caller == "project" else into(x, **sides)
+
+    known = found()
     solver, release, said = plan(P)[0].solver, threading.Event(), []
     solve = solver.solve
     monkeypatch.setattr("rayhull.exact.progress.PATIENCE", 0.01)
@@ -231,8 +238,8 @@ def test_a_long_search_for_nearest_points_says_so_and_hears_ctrl_c(monkeypatch):
     )
     monkeypatch.setattr(solver, "solve", lambda *given: (release.wait(60), solve(*given))[1])
     with pytest.raises(KeyboardInterrupt):
-        rh.project(P, x)
+        found()
     assert "nearest points (interior point) of 2 samples with 596 rows" in said[0][0]
     release.set()
     monkeypatch.undo()
-    assert torch.equal(rh.project(P, x), known)
+    assert torch.equal(found(), known)

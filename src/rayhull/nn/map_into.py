@@ -87,8 +87,7 @@ class MapInto(Constants, TakesSides, OfSet):
         True
     """
 
-    told = frozenset({"origin", "leak"})
-
+    also = frozenset({"origin", "leak"})
     _finishes: Finishes | None
 
     @one_blas_thread()

@@ -147,9 +147,14 @@ class PerSample(Constants):
         kept = independent_sparse_rows(unit)
         return torch.from_numpy(kept), torch.from_numpy(norms[kept]), Plane(unit[kept])
 
+    @property
+    def _depend(self) -> bool:
+        """Whether some of a large set's equalities follow from others."""
+        return len(self._plane[0]) < len(self.polyhedron.equalities)
+
     def agreeing(self, sides: Sides) -> Tensor | None:
         """Whose equalities have a point: those that depend on each other may disagree; None: all. Shape: (\\*)"""
-        if sides.b_eq is None or not ("left" in self.exact or self._large):
+        if sides.b_eq is None or not ("left" in self.exact or (self._large and self._depend)):
             return None
         more = (sides.b_eq.double() - self.b_eq) / self.lengths
         size = ((sides.b_eq.double().abs() + self.b_eq.abs()) / self.lengths).amax(-1)

@@ -15,7 +15,7 @@ from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.plan import SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
-from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, info, solve
+from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, found_by, info, solve
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
@@ -75,7 +75,7 @@ class Projector:
         done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan("cpu"))
         for block in done.plan:
             problem = block.problem(points, given, done.z)
-            solution = block.solver.solve(problem)
+            solution = found_by(block.solver, problem)
             if not solution.solved:
                 return None
             done.keep(problem, solution)

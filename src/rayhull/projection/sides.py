@@ -109,7 +109,7 @@ CONIC = ("h", "centre")  # what sets with cones take, too
 class TakesSides(nn.Module):
     """A module that sides come to by name, as torch.export wants them, and that has them as one record."""
 
-    told: frozenset[str] = frozenset()  # what else a call may give by name
+    also: frozenset[str] = frozenset()  # what a call may give by name beside sides
 
     def forward(
         self,
@@ -131,7 +131,7 @@ class TakesSides(nn.Module):
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
         A_eq (\\*, m_eq, d), h (\\*, cones)
         """
-        if more and (unknown := more.keys() - self.told):
+        if more and (unknown := more.keys() - self.also):
             raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
         if b is b_eq is lower is upper is A is A_eq is base is h is centre is None:
             return self._points(features, NONE, **more)

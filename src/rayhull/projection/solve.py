@@ -71,7 +71,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
     done, given = Projected(_empty_like(points), plan), None if sides is NONE else sides
     for k, block in enumerate(plan):
         problem = block.problem(points, given, done.z)
-        solution = _patiently(block.solver, problem, None if guess is None else guess[k])
+        solution = found_by(block.solver, problem, None if guess is None else guess[k])
         if not solution.solved:
             _answer(done, problem, solution, block, infeasible)
         done.keep(problem, solution)
@@ -80,7 +80,7 @@ def solve(plan: Plan, x: Tensor, sides: Sides, infeasible: str, guess: list[Tens
     return done
 
 
-def _patiently(solver: Solver, problem: Problem, guess: Tensor | None = None) -> Solution:
+def found_by(solver: Solver, problem: Problem, guess: Tensor | None = None) -> Solution:
     """What the solver finds; a search that may be long says so after two seconds, and hears Ctrl-C."""
     if not (solver.may_be_long and _is_large(problem)):
         return solver.solve(problem, guess)
@@ -130,7 +130,7 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
 def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> Tensor:
     """One more solver for the samples that are left; returns those that it answered."""
     some = problem.take(left)
-    again = _patiently(solver, some)
+    again = found_by(solver, some)
     again.read_from(some)
     again.status[(again.status == SOLVED) & ~(again.residual <= TOLERANCE)] = UNSOLVED
     again.status[unproven_empty(some, again)] = UNSOLVED
