@@ -113,6 +113,15 @@ def test_points_near_and_far_are_certified(name, scale):
 
 
 @needs_core
+@pytest.mark.parametrize("name", ["flow", "storage", "ramps with a fixed total"])
+@pytest.mark.parametrize("scale", [10.0, 1e2, 1e4])
+def test_far_points_take_the_interior_point_few_steps_more(name, scale):
+    _, info = rh.project(SETS[name], points(SETS[name], 16, scale), return_info=True)
+    assert info.solvers == ("interior point",)
+    assert int(info.steps.max()) <= 40
+
+
+@needs_core
 @pytest.mark.parametrize("name", ["flow", "ramps with a fixed total", "random rows in a box", "increasing and concave"])
 def test_gradients_are_those_of_the_active_set(name):
     P, seed = SETS[name], torch.Generator().manual_seed(1)

@@ -266,6 +266,20 @@ MUTANTS = [
         "rows that push are let go",
     ),
     Mutant(
+        "core/source/projection/interior_point.cpp",
+        "x_[j] = where(settled_, x_[j], x[j]);",
+        "x_[j] = x_[j];",
+        ("test_projection_sparse.py::test_far_points_take_the_interior_point_few_steps_more",),
+        "the interior point goes on from where pivoting ended",
+    ),
+    Mutant(
+        "core/source/projection/interior_point.cpp",
+        "const Eight share = width_ / distance_;",
+        "const Eight share = ONE;",
+        ("test_projection_sparse.py::test_far_points_take_the_interior_point_few_steps_more",),
+        "of far points nearly every row looks active",
+    ),
+    Mutant(
         "core/source/projection/banded.cpp",
         "        for (int q = p + 1; q < W; q++) u[p] = u[p] - u[q] * before[p][q - p - 1];",
         "",

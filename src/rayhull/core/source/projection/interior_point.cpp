@@ -14,7 +14,7 @@ constexpr double SOFT = 1e6;        // a spring of rows, to see which forces the
 constexpr double NEVER = 1e-30;     // the freedom of a coordinate at its bound
 constexpr int64_t MOST = 120;       // steps of the interior point, over all attempts
 constexpr int64_t ROUNDS = 6, REFINED = 8;  // of pivoting after each attempt; of refinement in each
-constexpr double GOALS[] = {1e-7, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, in squared distances
+constexpr double GOALS[] = {1e-7, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, over distance times width
 constexpr double BACK = 0.995, LAST = 0.9999;  // of the way to the boundary, at first and at last
 constexpr double OFF = 16 * ULP;  // a row or a force counts as wrong beyond this, relative to its terms
 
@@ -162,8 +162,11 @@ class Group {
     }
     for (int attempt = 0; attempt < 3 && any(!settled_); attempt++) {
       approach(GOALS[attempt]);
+      const std::vector<Eight> x(x_), total(total_);
       read_active();
-      pivot();
+      pivot(attempt == 2);
+      for (int64_t j = 0; j < d_; j++) x_[j] = where(settled_, x_[j], x[j]);  // the path goes on where it was left
+      for (int64_t k = 0; k < size_; k++) total_[k] = where(settled_, total_[k], total[k]);
     }
     for (int64_t lane = 0; lane < some; lane++) note(first + lane, finish(first + lane, lane, multipliers));
   }
@@ -236,19 +239,19 @@ class Group {
   void approach(double goal) {
     for (; steps_ < MOST; steps_++) {
       const Eight mean = measure();
-      const Which left = (!settled_) & ((mean > goal * distance_ * distance_) | (missing_ > 1e-6 * distance_));
+      const Which left = (!settled_) & ((mean > goal * distance_ * width_) | (missing_ > 1e-6 * distance_));
       if (!any(left)) return;
       system_.factor();
       const Eight ahead = direction(ZERO, false), after = mean_after(ahead), ratio = after / larger(mean, eight(FLOOR));
       const Eight length = direction(ratio * ratio * ratio * mean, true);
-      move(where(left, smaller(larger(eight(BACK), ONE - mean / (distance_ * distance_)), eight(LAST)) * length));
+      move(where(left, smaller(larger(eight(BACK), ONE - mean / (distance_ * width_)), eight(LAST)) * length));
     }
   }
 
   // Springs, what is missing, and the mean product of slack and force.
   Eight measure() {
     values();
-    Eight sum = ZERO;
+    Eight sum = ZERO, slacks = ZERO;
     missing_ = ZERO;
     for (int64_t k = 0; k < size_; k++) {
       Eight spring = where(equal_[k], eight(EQUAL)), force = where(equal_[k], total_[k]);
@@ -257,7 +260,7 @@ class Group {
         const Which there = wall.there[k];
         wall.inverse[k] = 1.0 / larger(wall.slack[k], (1.0 / stiff_) * wall.force[k]);
         spring = spring + wall.force[k] * wall.inverse[k], force = force + wall.sign * wall.force[k];
-        sum = sum + wall.slack[k] * wall.force[k];
+        sum = sum + wall.slack[k] * wall.force[k], slacks = slacks + where(there, wall.slack[k]);
         missing_ = larger(missing_, where(there, magnitude(wall.missing(k, t_[k]))));
       }
       total_[k] = force;
@@ -266,6 +269,7 @@ class Group {
     }
     system_.pull(total_.data(), v_.data());
     for (int64_t j = 0; j < d_; j++) v_[j] = y_[j] - x_[j] - v_[j] - total_[M_ + j];
+    width_ = smaller(distance_, slacks / sides_);
     return sum / sides_;
   }
 
@@ -316,11 +320,12 @@ class Group {
 
   // ---- the active set ----
 
-  // Active is what has more force than slack.
+  // Active is what has more force than slack, as shares of y's distance and of the set's width.
   void read_active() {
+    const Eight share = width_ / distance_;
     for (int64_t k = 0; k < size_; k++) {
-      const Which up = walls_[0].there[k] & (walls_[0].force[k] > walls_[0].slack[k]);
-      const Which down = walls_[1].there[k] & (walls_[1].force[k] > walls_[1].slack[k]) & !up;
+      const Which up = walls_[0].there[k] & (share * walls_[0].force[k] > walls_[0].slack[k]);
+      const Which down = walls_[1].there[k] & (share * walls_[1].force[k] > walls_[1].slack[k]) & !up;
       up_[k] = (settled_ & up_[k]) | ((!settled_) & up), down_[k] = (settled_ & down_[k]) | ((!settled_) & down);
     }
   }
@@ -349,9 +354,12 @@ class Group {
     for (int64_t j = 0; j < d_; j++) v_[j] = y_[j] - v_[j];
   }
 
-  // Meets what is active and corrects what turns out wrong, in all samples that are not settled.
-  void pivot() {
-    for (int round = 0; round < ROUNDS && any(!settled_); round++, steps_++) {
+  // Meets what is active and corrects what turns out wrong, in all samples that are not settled, while that grows less
+  // or, at `last`, to the end.
+  void pivot(bool last = false) {
+    Eight wrong = eight(INFINITY);
+    for (int round = 0; round < ROUNDS && any(!settled_); round++) {
+      steps_++;
       for (int64_t k = 0; k < size_; k++) {
         const Which on = active(k);
         total_[k] = where(on, total_[k]);
@@ -360,7 +368,10 @@ class Group {
       }
       system_.factor();
       refine();
-      settled_ = settled_ | !correct();
+      const Eight before = wrong;
+      wrong = correct();
+      settled_ = settled_ | !(wrong > ZERO);
+      if (!last && !any((!settled_) & (before > wrong))) return;
     }
   }
 
@@ -382,12 +393,12 @@ class Group {
     shift();
   }
 
-  // Changes all wrong guesses; returns in which samples there were some.
-  Which correct() {
+  // Changes all wrong guesses; returns how many there were in each sample.
+  Eight correct() {
     Eight size = ZERO;
     for (int64_t j = 0; j < d_; j++) size = larger(size, magnitude(x_[j]));
     const Eight rounding = OFF * (reach_ + size);
-    Which wrong = NONE;
+    Eight wrong = ZERO;
     for (int64_t k = 0; k < size_; k++) {
       const Eight t = k < M_ ? G_.dot(k, x_.data()) : x_[k - M_];
       const Eight up_force = k < M_ ? total_[k] : v_[k - M_] - walls_[0].bound[k];
@@ -398,7 +409,7 @@ class Group {
       const Which up = walls_[0].there[k] & idle & (t > walls_[0].bound[k] + slack);
       const Which down = walls_[1].there[k] & idle & (walls_[1].bound[k] > t + slack);
       const Which change = (!settled_) & (off | up | down);
-      wrong = wrong | change;
+      wrong = wrong + where(change, ONE);
       up_[k] = (up_[k] & !(off & change)) | (up & change), down_[k] = (down_[k] & !(off & change)) | (down & change);
     }
     return wrong;
@@ -449,7 +460,7 @@ class Group {
   Wall walls_[2];
   std::vector<Which> equal_, up_, down_;
   std::vector<double> point_, stated_, origin_, shifted_;
-  Eight distance_{}, sides_{}, missing_{}, reach_{};
+  Eight distance_{}, width_{}, sides_{}, missing_{}, reach_{};
   Which settled_{};
 };
 
