@@ -30,6 +30,11 @@ def _buses(*, floor: bool) -> rh.ConvexSet:
     return rh.rules(limits, [pq[:, 0] >= -0.5] if floor else [])
 
 
+def _one_of_them_constant() -> rh.ConvexSet:
+    x, y, z = rh.variables("x", "y", "z")
+    return rh.rules(x == 1, rh.norm([x]) <= 2, rh.norm([y, z]) <= 3, x <= 5, y >= 0)
+
+
 def _beside_a_box() -> rh.ConvexSet:
     x, y, z = rh.variables("x", "y", "z")
     return rh.rules(rh.norm([x, y]) <= 1, z >= 0, z <= 1)
@@ -50,6 +55,7 @@ SETS: dict[str, Callable[[], rh.ConvexSet]] = {
     "many balls": lambda: _buses(floor=False),
     "many balls and bounds": lambda: _buses(floor=True),
     "beside a box": _beside_a_box,
+    "cones of two sizes, one of them constant": _one_of_them_constant,
 }
 
 

@@ -365,6 +365,24 @@ def test_nearest_points_of_far_points_are_certified(name, scale):
     assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
 
 
+@pytest.mark.parametrize("make", [SETS["risk and a box"], lambda: rh.ball(1, d=4) & rh.box(-0.6, 0.6, 4)])
+@pytest.mark.parametrize("scale", [1e5, 1e6])
+def test_each_of_many_far_points_has_a_certified_nearest_point(make, scale):
+    S = make()
+    x = scale * torch.randn(300, *S.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
+
+
+def test_points_so_far_away_that_no_digit_of_the_set_is_left_are_refused():
+    S = SETS["risk and a box"]()
+    for scale in (1e7, 1e8, 1e9, 1e10, 1e12, 1e15):
+        x = scale * torch.randn(20, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        try:
+            assert S.violation(rh.project(S, x)).max() < 1e-5
+        except UnverifiedError as error:
+            assert scale > 1e7, error
+
+
 @EVERY
 def test_nearest_points_have_the_derivative_of_differences(name):
     S = SETS[name]()
@@ -394,6 +412,26 @@ def test_nearest_points_follow_the_sides_of_the_sample():
     run = lambda h, centre, b: rh.project(S, x, h=h, centre=centre, b=b)  # noqa: E731
     assert S.contains(run(*sides).detach(), h=sides[0].detach(), centre=sides[1].detach(), b=sides[2].detach()).all()
     assert torch.autograd.gradcheck(run, sides, eps=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [[[1, 0, 0]], [[1, 1, 0], [1, -1, 0]]])
+def test_rows_that_equalities_leave_constant_hold_and_leave_the_others_their_digits(rows):
+    P = rh.Polyhedron(A_eq=rows, b_eq=[2.0, 0.0][: len(rows)], lower=0, upper=5)
+    S, x = P & rh.ball(9, d=3), 9 * torch.randn(16, 3, dtype=torch.float64)
+    torch.testing.assert_close(rh.project(S, x), rh.project(P, x))
+
+
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e12, 1e15])
+def test_rows_far_away_leave_the_others_their_digits(far):
+    S, x = rh.ball(1, d=3) & rh.Polyhedron([[1, 1, 0]], [far], lower=[-far, 0, -far]), torch.randn(16, 3).double() * 3
+    torch.testing.assert_close(rh.project(S, x), rh.project(rh.ball(1, d=3) & rh.Polyhedron([[0, -1, 0]], [0]), x))
+
+
+def test_rows_that_hold_with_equality_by_the_stated_sides_alone_are_rows_with_others():
+    P = rh.Polyhedron(A_eq=[[1, 1, 0]], b_eq=[0], lower=0, upper=5)  # x1 = x2 = 0, but for the sum of the sample
+    S, x, b_eq = P & rh.ball(9, d=3), 3 * torch.randn(16, 3, dtype=torch.float64), torch.rand(16, 1).double()
+    torch.testing.assert_close(rh.project(S, x, b_eq=b_eq), rh.project(P, x, b_eq=b_eq))
+    torch.testing.assert_close(rh.project(S, x), rh.project(P, x))
 
 
 def test_a_nearest_point_of_the_ball_is_on_its_ray():

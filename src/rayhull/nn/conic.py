@@ -20,10 +20,11 @@ from rayhull.nn.constants import Constants, Factory
 from rayhull.nn.scaling import Product
 from rayhull.nn.steps import Steps
 from rayhull.nn.strict import Finish, limit_of
+from rayhull.nn.ways import in_reach
 from rayhull.projection.conic import right_hand_sides
 from rayhull.projection.sides import NONE, Sides
 from rayhull.sets.conic_interior import Rules, joined
-from rayhull.sets.frame import Frame, equality_basis, inside, units_seen
+from rayhull.sets.frame import DEPENDENT, Frame, equality_basis, inside, units_seen
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
@@ -66,7 +67,7 @@ class ConicSteps(Steps):
         P: Any = S
         frame = inside(P, base)
         super().__init__(P, frame, units, steps, factory, kernel=False)
-        self.S, self.steps, self.shrinks = S, steps, True
+        self.S, self.steps, self.shrinks, self.reach = S, steps, True, REACH * float(units.max())
         self.follows |= {"h", "centre"}
         self.constant("heads", S.heads)
         rows = frame.loose if self.has_equalities else frame.loose[S.layout.is_stated(frame.loose)]
@@ -98,7 +99,9 @@ class ConicSteps(Steps):
         """Cones of unit norm along the equalities, after the rows."""
         matrix, rule = self.alone.matrix, self.alone.rule
         seen = matrix if null is None else matrix @ null
-        sizes = np.array([np.linalg.norm(seen[rule == i], 2) for i in range(len(self.alone.numbers))])[rule]
+        every = range(len(self.alone.numbers))
+        along, whole = (np.array([np.linalg.norm(own[rule == i], 2) for i in every]) for own in (seen, matrix))
+        sizes = np.where(along > DEPENDENT * whole, along, whole)[rule]  # equalities may leave a cone constant
         self.constant("weight", ROOT / sizes)
         super()._take_factor(sp.csr_array(sp.vstack([rows, matrix / sizes[:, None]])), null)
 
@@ -121,9 +124,7 @@ class ConicSteps(Steps):
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
-        reach = REACH * self.units.amax(0)
-        farthest = torch.maximum((u - base).abs().amax(-1, keepdim=True), reach)  # no quotient by a tiny number
-        return super().forward(base + (u - base) * (reach / farthest), sides)
+        return super().forward(base + in_reach(u - base, self.reach), sides)
 
     def _at_base(self, rules: Rules, sides: Sides) -> Any:
         base = self.base if sides.base is None else sides.base
@@ -142,7 +143,7 @@ class ConicSteps(Steps):
         return share if self.groups == 1 else share.index_select(-1, self.group_of)
 
     def slack(self, sides: Sides) -> Tensor:
-        low, high = self._bounds(self.base if sides.base is None else sides.base, sides)
+        low, high = self._room(self.base if sides.base is None else sides.base, sides)
         return joined([high, -low, -self.rules.excess(self._at_base(self.rules, sides))])
 
 

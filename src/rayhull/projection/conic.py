@@ -12,7 +12,9 @@ its KKT residual; what cannot be certified raises.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import copy
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,15 +22,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.projection.sides import Sides, flat_points, flat_sides
+from rayhull.projection.sides import NONE, Sides, agree, flat_points, flat_sides
+from rayhull.sets.cones import ConvexSet
 from rayhull.sets.conic_interior import Along, Rules, joined
+from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.rows import DEPENDENT
 
-if TYPE_CHECKING:
-    from rayhull.sets.cones import ConvexSet
-
+OPEN = 1e30  # the right-hand side of a row that says nothing
+NEARER = 10.0  # where a far point is not certified, one so much nearer is tried first
 CHUNK = 20_000_000  # numbers of all samples' matrices together
+LEAST = 1e-100  # of the length of all numbers, for squares that stay finite
 CERTIFIED = 1e-9  # the largest residual of an answer
-DISAGREE = 1e-6  # of the size of sides: by more, equalities that depend on each other have no point
 LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
@@ -49,7 +53,13 @@ class ConicProjector:
     is_dense, solver = True, "auto"
 
     def __init__(self, S: ConvexSet) -> None:
-        self.polyhedron, self.along = S, S.along
+        self.polyhedron = S
+
+    @cached_property
+    def loose(self) -> Along:
+        """The set along its stated equalities alone: with other sides no other row has to hold with equality."""
+        S = self.polyhedron
+        return Along(S, np.zeros_like(S.implicit)) if S.implicit.any() else S.along
 
     def direct(self, *_: Any) -> None:
         """No kernel finds these."""
@@ -63,23 +73,53 @@ class ConicProjector:
         sides = flat_sides(S, given, batch, flat)
         if sides.has_rows:
             raise TypeError("rows of the sample (A, A_eq) and cones do not go together: state the rows in the set.")
-        sides = Sides(*(None if v is None else v.double().cpu() for v in sides))
-        start, null = torch.as_tensor(self.along.start)[None], torch.as_tensor(self.along.null)
-        if sides.b_eq is not None:  # a point that meets the equalities of each sample
-            more = (sides.b_eq - torch.as_tensor(S.equalities.rhs))[:, S.layout.equalities]
-            rows = torch.as_tensor(S.equality_rows.matrix.toarray())
-            moved = more @ torch.linalg.pinv(rows)[:, : more.shape[1]].mT
-            _refuse_disagreeing(moved @ rows.mT, more, sides.b_eq)
-            start = start + moved
-        heads = right_hand_sides(S, sides, torch.as_tensor(S.heads))
-        c = S.rules.like(start).at(start, heads, sides.centre) * torch.as_tensor(self.along.unit)
+        wide = Sides(*(None if v is None else v.double().cpu() for v in sides))
+        varied = as_varied(S, wide)
+        along = self.loose if varied is S and sides is not NONE else varied.along
+        start, null = torch.as_tensor(along.start)[None], torch.as_tensor(along.null)
+        if sides.b_eq is not None:
+            start = start + _onto_equalities(varied, sides.b_eq)
+        heads = right_hand_sides(varied, wide, torch.as_tensor(varied.heads))
+        c = along.stated.like(start).at(start, heads, wide.centre) * torch.as_tensor(along.unit)
         p = (flat.double().cpu() - start) @ null
         p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
-        some = max(1, CHUNK // (self.along.matrix.size + 1))
-        found = [Problem(self.along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
+        some = max(1, CHUNK // (along.matrix.size + 1))
+        found = [Problem(along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
         y, residual = (torch.cat(part) for part in zip(*found, strict=True))
         _refuse(residual, stated=not sides.given)
         return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
+
+
+def as_varied(S: ConvexSet, sides: Sides) -> ConvexSet:
+    """The set itself, or where these sides change what is no row of it, with rows for that."""
+    fixed, bounds = S.layout.fixed, ((sides.upper, S.upper_bounds), (sides.lower, S.lower_bounds))
+    given = [(own, torch.as_tensor(stated)) for own, stated in bounds if own is not None]
+    freed = any(bool((own != stated)[:, fixed].any()) or own.requires_grad for own, stated in given if len(fixed))
+    more = any(bool((own != stated)[:, stated.isinf()].any()) for own, stated in given)
+    return with_bounds(S, freed=freed) if freed or more else S
+
+
+def with_bounds(S: ConvexSet, *, freed: bool = False) -> ConvexSet:
+    """The set with a row for each bound of each coordinate, OPEN where it states none.
+
+    Args:
+        freed: coordinates of one value have two such rows, too, and no inequality stands for an equality.
+    """
+    name = f"with bounds{', freed' if freed else ''}"
+    if name not in S.kept:
+        ends = np.clip([S.lower_bounds, S.upper_bounds], -OPEN, OPEN)
+        low, high = ends.copy()
+        if freed:
+            low[S.layout.fixed], high[S.layout.fixed] = -OPEN, OPEN
+        parts = S.inequalities, S.equalities, low.reshape(S.shape), high.reshape(S.shape), S.shape
+        made = ConvexSet(Polyhedron.from_rows(*parts, check=False), S.cones, check=False)
+        made.polyhedron = S.polyhedron
+        made.implicit = np.zeros(len(made.rows), bool)
+        stated = S.rows.rhs[: len(S.layout.inequalities)], ends[1, made.layout.upper], -ends[0, made.layout.lower]
+        made.heads = np.concatenate([[cone.h for cone in S.cones], *stated])
+        S.kept[name] = made
+    kept: ConvexSet = S.kept[name]
+    return kept
 
 
 def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | None:
@@ -90,14 +130,17 @@ def right_hand_sides(S: ConvexSet, sides: Sides, stated: Tensor) -> Tensor | Non
     picks = np.arange(len(S.cones)), layout.inequalities, layout.upper, layout.lower
     parts = torch.split(stated, [len(pick) for pick in picks])
     each = zip(given, parts, picks, (1, 1, 1, -1), strict=True)
-    return joined([own if v is None else sign * v[..., pick] for v, own, pick, sign in each])
+    return joined([own if v is None else sign * v[..., pick].clamp(-OPEN, OPEN) for v, own, pick, sign in each])
 
 
-def _refuse_disagreeing(found: Tensor, wanted: Tensor, b_eq: Tensor) -> None:
-    """Raise where equalities that depend on each other have no point."""
-    wanted = torch.nn.functional.pad(wanted, (0, found.shape[1] - wanted.shape[1]))  # fixed coordinates stay
-    size = torch.cat([b_eq, wanted], 1).abs().amax(1)
-    _refuse(torch.where((found - wanted).abs().amax(1) > DISAGREE * size, torch.inf, 0.0), stated=False)
+def _onto_equalities(S: ConvexSet, b_eq: Tensor) -> Tensor:
+    """The least movement from the stated equalities onto those of each sample, refused where they have no point."""
+    rows, own = S.equality_rows, b_eq[:, S.layout.equalities].double().cpu()
+    unit, stated, lengths = rows.unit
+    own = joined([own, torch.as_tensor(rows.rhs[own.shape[1] :])]) / torch.as_tensor(lengths)  # fixed coordinates stay
+    agreed = agree(own, own @ torch.as_tensor(rows.cancelling), b_eq.dtype)[:, 0]
+    _refuse(torch.where(agreed, 0.0, torch.inf), stated=False)
+    return (own - torch.as_tensor(stated)) @ torch.as_tensor(np.linalg.pinv(unit.toarray(), rcond=DEPENDENT)).mT
 
 
 def _refuse(residual: Tensor, *, stated: bool) -> None:
@@ -137,39 +180,67 @@ class Problem:
     def __init__(self, along: Along, p: Tensor, c: Tensor) -> None:
         self.rules, self.q = along.like(p), p.shape[1]
         self.G: Any = self.rules.matrix
-        self.size = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-300)
-        self.p, self.c = p / self.size, c / self.size
+        least = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-200) * LEAST
+        size = torch.hypot(self._constants(c, p), p.detach().norm(dim=1))
+        self.size = torch.maximum(size.unsqueeze(1), least)
+        self.rounding = along.rounding / self.size[:, 0]
+        self.p, self.c = p / self.size, (c / self.size).clamp(-OPEN, OPEN)
+
+    def _constants(self, s: Tensor, y: Tensor) -> Tensor:
+        """The length of s without the slack that no step of the length of y uses up (n,)."""
+        s, own = s.detach(), y.detach().norm(dim=1, keepdim=True)
+        heads, length = s[:, : len(self.rules.numbers)], self.rules.lengths(s)
+        near = own + (heads - length).abs().amin(1, keepdim=True)
+        return torch.cat([torch.minimum(heads, length + near), s[:, heads.shape[1] :]], 1).norm(dim=1)
 
     def residual(self, pair: Tensor) -> Tensor:
         """The largest of |y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s, 0 at the minimiser (n,)."""
         y, m = pair[:, : self.q], pair[:, self.q :]
         s = self.c + y @ self.G.mT
         outside, found = (Onto(self.rules, z).times(z) for z in (-s, m - s))
-        size = self.c.norm(dim=1) + s.norm(dim=1) + 1e-6  # all are 0 at an apex
+        constants = self._constants(self.c, y)
+        own = torch.hypot(constants, y.norm(dim=1))  # both are 0 at an apex
+        size = torch.where(constants > self.rounding, torch.minimum(own + 1e-6, 1e3 * own), own + 1e-6)
         each = [v.norm(dim=1) for v in (y - self.p - m @ self.G, m - found, outside / size.unsqueeze(1))]
         return torch.stack(each).amax(0).nan_to_num(1e300)
 
     def solve(self) -> tuple[Tensor, Tensor]:
         """Nearest points (n, q), and their residuals (n,)."""
         with torch.no_grad():
-            best = pair = torch.cat([self.p, 0 * self.c], 1)
-            residual = self.residual(best)
-            for penalty in PENALTIES:
-                if bool((residual < NEAR).all()):
-                    break
-                new = pair = self._minimised(pair, penalty)
-                for k in range(POLISH):
-                    new = self.newton(new, TOUCH[0]) if k else new
-                    after = self.residual(new)
-                    best = torch.where((after < residual).unsqueeze(1), new, best)
-                    residual = torch.minimum(residual, after)
-                    if bool((residual < LAST).all()):
-                        break
-                pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
+            best, residual = self._pairs()
         if self.p.requires_grad or self.c.requires_grad:
             last = self.newton(best, TOUCH[1])
             best = best + last - last.detach()
         return best[:, : self.q] * self.size, residual
+
+    def _pairs(self) -> tuple[Tensor, Tensor]:
+        """Pairs and their residuals; of points that are far away from those of nearer ones, if need be."""
+        best, residual = self._pairs_from(torch.cat([self.p, 0 * self.c], 1))
+        lost = (residual > CERTIFIED) & (self.p.norm(dim=1) > NEARER * self._constants(self.c, best[:, : self.q]))
+        if lost.any():
+            some = copy.copy(self)
+            some.p, some.c, some.rounding = self.p[lost] / NEARER, self.c[lost], self.rounding[lost]
+            start, _ = some._pairs()
+            start[:, self.q :] *= NEARER  # multipliers grow with the distance
+            some.p = self.p[lost]
+            best[lost], residual[lost] = some._pairs_from(start)
+        return best, residual
+
+    def _pairs_from(self, best: Tensor) -> tuple[Tensor, Tensor]:
+        pair, residual = best, self.residual(best)
+        for penalty in PENALTIES:
+            if bool((residual < NEAR).all()):
+                break
+            new = pair = self._minimised(pair, penalty)
+            for k in range(POLISH):
+                new = self.newton(new, TOUCH[0]) if k else new
+                after = self.residual(new)
+                best = torch.where((after < residual).unsqueeze(1), new, best)
+                residual = torch.minimum(residual, after)
+                if bool((residual < LAST).all()):
+                    break
+            pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
+        return best, residual
 
     def _minimised(self, pair: Tensor, penalty: float) -> Tensor:
         """The minimiser of the augmented Lagrangian, and its multipliers."""

@@ -14,12 +14,12 @@ from rayhull.core import operators
 from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.intervals import has_short_factor
 from rayhull.projection.problem import Problem, Solver
-from rayhull.projection.sides import Sides
+from rayhull.projection.sides import Sides, agree
 from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
-from rayhull.projection.standard_form import StandardForm
+from rayhull.projection.standard_form import ENTRIES, StandardForm
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
 PRODUCTS = 1e7  # of a sparse factor, up to which the exact point costs less than the steps that would be near it
 ENDLESS = 20_000_000  # places in the rows, from which dense solvers take hours
 MOST = 8  # plans kept for one set
-ROUNDINGS = 4  # by so many, of a side's own dtype, the sides of equalities that depend on each other may disagree
 
 
 class Places:
@@ -222,15 +221,16 @@ class Constants:
             return b_eq.double()
         null, lengths = self.dependence
         unit = b_eq.double() / lengths
-        defect, size = unit @ null, unit.abs() @ null.abs()
-        rounding = torch.finfo(b_eq.dtype).eps * ROUNDINGS * size
-        return (unit - torch.where(defect.abs() <= rounding, defect, 0.0) @ null.mT) * lengths
+        defect = unit @ null
+        return (unit - torch.where(agree(unit, defect, b_eq.dtype), defect, 0.0) @ null.mT) * lengths
 
     @cached_property
     def dependence(self) -> tuple[Tensor, Tensor] | None:
-        """The form's, None where the equalities are independent."""
-        null, lengths = (torch.as_tensor(v, device=self.c.device) for v in self.form.dependence)
-        return (null, lengths) if null.shape[1] else None
+        """In which combinations the unit equalities cancel, and their lengths; None where they are independent."""
+        rows = self.form.equalities
+        if len(rows) * rows.dim > ENTRIES or not rows.cancelling.shape[1]:
+            return None
+        return torch.as_tensor(rows.cancelling, device=self.c.device), torch.as_tensor(rows.unit[2]).to(self.c.device)
 
     def combined_back(self, w: Tensor) -> Tensor:
         """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""

@@ -102,6 +102,18 @@ class Sides(NamedTuple):
         return Sides(**flat)
 
 
+ROUNDINGS, CERTAIN = 4, 1e-9  # of their dtype, and as a share: by so much sides of dependent equalities may disagree
+
+
+def agree(unit: Tensor, defect: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whether sides of equalities of length 1 contradict each other by no more than the rounding of their dtype.
+
+    Shape: sides (\\*, k), and what of them cancels in the equalities alone (\\*, r) → (\\*, 1)
+    """
+    share = max(ROUNDINGS * torch.finfo(dtype).eps, CERTAIN)
+    return defect.norm(dim=-1, keepdim=True) <= share * unit.norm(dim=-1, keepdim=True)
+
+
 NONE = Sides()
 CONIC = ("h", "centre")  # what sets with cones take, too
 

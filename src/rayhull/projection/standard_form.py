@@ -22,7 +22,7 @@ from rayhull.core import operators
 from rayhull.exact.elimination import reduction
 from rayhull.exact.numbers import others
 from rayhull.projection.intervals import intervals
-from rayhull.sets.rows import Array, Rows, unit_rows
+from rayhull.sets.rows import DEPENDENT, Array, Rows, unit_rows
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -31,7 +31,6 @@ SPARSE = 0.05  # the share of entries below which products with a sparse matrix 
 DENSE = 0.25  # the share of entries from which the compiled kernels take rows densely
 SPARSER = 0.2  # of the products of a dense factor, where a sparse one takes its place
 MOST_PRODUCTS = 2000  # rows up to this many have all their products kept
-DEPENDENT = 1e-13  # singular values below this, relative to the largest, belong to dependent rows
 NEARLY = 1e-5  # singular values below this, relative to the largest: floats would lose five digits of the point
 ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational elimination that are worth their time
 
@@ -270,17 +269,6 @@ class StandardForm:
     def bounded(self) -> bool:
         """Whether some coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
-
-    @cached_property
-    def dependence(self) -> tuple[Array, Array]:
-        """An orthonormal basis (k, r) of the combinations in which the unit equalities cancel; their lengths (k,)."""
-        unit, _, lengths = self.equalities.unit
-        k, d = unit.shape
-        if k * d > ENTRIES:
-            return np.zeros((k, 0)), lengths
-        U, values, _ = np.linalg.svd(unit.toarray(), full_matrices=k > d)
-        independent = int((values > DEPENDENT * values.max(initial=0.0)).sum())
-        return U[:, independent:], lengths
 
     @cached_property
     def differences(self) -> tuple[Array, Array] | None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DEEP = 1e-3  # slack with which the centres of balls will do
 TOUCHES = 1e-7  # the depth, in units of the rules, up to which a set has no interior that floats could use
 WEIGHTS = 10.0 ** np.arange(10)  # of the missing depth beside the barrier
+FIXED = 1e-24  # squares up to this share of its own are of a rule that equalities leave constant
 NEWTON, CLOSE = 60, 1e-10  # at most so many steps, and the decrement at which they end
 
 
@@ -165,15 +166,23 @@ def joined(parts: Sequence[Any]) -> Any:
 
 
 class Along(Rules):
-    """The rules of a set along its equalities, x = start + N y, of unit size."""
+    """The rules of a set along its equalities, x = start + N y, of unit size; ``stated``: as they are at x.
 
-    def __init__(self, S: ConvexSet) -> None:
-        super().__init__(S)
-        self.names, self.null = [cone.name for cone in S.cones], hull_basis(S, S.implicit)
-        self.start = onto_equalities(*affine_hull(S, S.implicit), S.stated_centre[None])[0]
+    Args:
+        implicit: the rows that are taken for equalities, by default all that hold with equality everywhere.
+    """
+
+    def __init__(self, S: ConvexSet, implicit: Array | None = None) -> None:
+        implicit = S.implicit if implicit is None else implicit
+        super().__init__(S, np.flatnonzero(~implicit))
+        self.stated = copy.copy(self)
+        self.names, self.null = [cone.name for cone in S.cones], hull_basis(S, implicit)
+        self.start = onto_equalities(*affine_hull(S, implicit), S.stated_centre[None])[0]
         s, G = self.at(self.start), self.matrix @ self.null
-        squares = np.bincount(self.rule, (G**2).sum(1))
-        self.unit = 1 / np.sqrt(np.maximum(squares, 1e-300))[self.rule]
+        along, whole = (np.bincount(self.rule, (v**2).sum(1)) for v in (G, self.matrix))
+        self.unit = 1 / np.sqrt(np.where(along > FIXED * whole, along, whole))[self.rule]
+        lost = np.where(along > FIXED * whole, self.sized(abs(self.start)) * self.unit[: len(self.numbers)], 0.0)
+        self.rounding = 1e-14 * float(np.linalg.norm(lost))  # of the offsets
         self.matrix, self.offsets = G * self.unit[:, None], s * self.unit
 
     @cached_property

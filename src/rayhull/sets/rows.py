@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, narrow, places, rationals
 from rayhull.exact.numbers import Array as Array
 
+DEPENDENT = 1e-13  # singular values up to this share of the largest belong to dependent rows
 SHOWN = 6  # terms of a longer sum are left out in the middle
 
 
@@ -107,6 +108,15 @@ class Rows:
     def unit(self) -> tuple[sp.csr_array, Array, Array]:
         """(matrix, rhs, lengths) with each row divided by its Euclidean length; rows of zeros stay."""
         return unit_rows(self.matrix, self.rhs)
+
+    @cached_property
+    def cancelling(self) -> Array:
+        """An orthonormal basis (m, r) of the combinations in which rows of length 1 cancel; no r: independent.
+
+        Points meet all rows with equality only if right-hand sides cancel in them, too.
+        """
+        U, values, _ = np.linalg.svd(self.unit[0].toarray(), full_matrices=len(self) > self.dim)
+        return U[:, int((values > DEPENDENT * values.max(initial=0.0)).sum()) :]
 
     def take(self, rows: Array, columns: Array | None = None, width: int | None = None) -> Rows:
         """The given rows; ``columns`` renames each coordinate (an array of new positions), ``width`` is the new d."""

@@ -73,7 +73,9 @@ class Affine(Solver):
         inverse = self.form.matrix.on("pseudo_inverse", z)
         for _ in range(3):  # refinement: rows met to rounding
             z = z - (problem.matrix.times(z) - problem.c) @ inverse.mT
-        solution = certified(problem, z, (problem.y - z) @ inverse)
+        multipliers = (problem.y - z) @ inverse
+        multipliers = multipliers + (problem.y - z - problem.matrix.transposed_times(multipliers)) @ inverse
+        solution = certified(problem, z, multipliers)
         if problem.may_be_empty:  # the rows of the set agree; those of a sample need not
             solution.status[(solution.status == UNSOLVED) & (solution.residual > 1e-7)] = EMPTY
         return solution
