@@ -174,6 +174,7 @@ def test_training_in_units_learns_columns_of_very_different_size() -> None:
         ({"units": (np.zeros(2), 1)}, "mean must be a number or have shape"),
         ({"units": (0, 1), "method": "shrink"}, "units= go with the nearest point"),
         ({"units": (0,)}, r"units must be a pair, \(mean, std\) of the data, got \(0,\)"),
+        ({"units": np.zeros((50, 2))}, r"units must be a pair, \(mean, std\) of the data, got \(50, 2\)\."),
         ({"units": (0, 1), "steps": 5}, "units= go with the nearest point"),
     ],
 )

@@ -71,6 +71,21 @@ def test_a_whole_network_is_a_program_and_stays_in_its_mode() -> None:
     assert near(program(h.numpy()), model.eval()(h))
 
 
+class Norms(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = rh.Constrained(6, rh.box(0, 9, 3))
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        norms = [torch.linalg.vector_norm(h, order, dim=-1) for order in (0, 1, 2, 3, torch.inf, -torch.inf)]
+        return self.head(torch.stack(norms, -1))
+
+
+def test_norms_keep_their_order() -> None:
+    model, h = Norms().eval(), features()
+    assert near(rh.to_numpy(model, h)(h.numpy()), model(h))
+
+
 def test_a_program_stays_what_it_is_while_its_module_trains_on() -> None:
     layer, h = rh.Constrained(4, rh.box(-1, 1, 3)), features().numpy()
     program = rh.to_numpy(layer)

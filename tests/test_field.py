@@ -90,4 +90,5 @@ def test_a_pull_leads_back_from_a_row_that_holds_every_sample(pull: float, end: 
 def test_the_page_names_who_is_faster():
     times = {"rayhull": (2.0, 1.0), "rayhull, nearest point": (1.0, 0.5), "DC3": (1.5, 1.5), "Pi-net": (9.0, 0.9)}
     text = faster([{"problem": "toy", "method": m, "all": whole, "one": one} for m, (whole, one) in times.items()])
-    assert text.startswith("Faster than `rayhull` for the whole test set: DC3 on toy. For one sample: Pi-net on toy.")
+    assert "Faster than `rayhull` for the whole test set: DC3 on toy." in text
+    assert "For one sample: Pi-net on toy." in text

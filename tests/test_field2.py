@@ -266,3 +266,7 @@ def test_a_finished_row_takes_the_place_of_its_own(tmp_path: Path, monkeypatch: 
     todo = field2_labels.Todo(2, field2.load()["case57"])
     assert list(todo("ours", "theirs")) == [(0, "theirs"), (1, "ours"), (1, "theirs")]
     assert todo.known_rate == 0.1
+
+
+def test_runs_that_are_left_are_those_of_the_methods_that_are_asked_for() -> None:
+    assert [*field2_labels.Todo(2, [{"method": "a", "seed": 0}], ["a"])("a", "b")] == [(1, "a")]

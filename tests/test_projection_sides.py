@@ -175,7 +175,7 @@ def test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype(d
 
 def test_the_least_violation_is_given_where_nothing_can_be_certified(monkeypatch: pytest.MonkeyPatch) -> None:
     P, demand = node_balance()
-    monkeypatch.setattr("rayhull.projection.plan.ROUNDINGS", 0)  # sides that disagree too little for a proof
+    monkeypatch.setattr("rayhull.projection.sides.ROUNDINGS", 0)  # sides that disagree too little for a proof
     x, b_eq = torch.randn(6, 30), torch.tensor(demand).float()
     with pytest.raises(UnverifiedError, match="sample"):
         rh.project(P, x, b_eq=b_eq)

@@ -12,7 +12,9 @@ import torch
 
 import rayhull as rh
 from rayhull.nn import recognise
+from rayhull.nn.constants import Factory
 from rayhull.nn.recognise import NEAR, STEPS, Trial
+from rayhull.nn.steps import Steps
 from rayhull.sets import frame, interior
 from rayhull.sets.frame import inside, units_at
 from rayhull.sets.interior import base_point
@@ -148,7 +150,7 @@ def test_a_trial_compares_steps_with_nearest_points_around_the_block_and_far_out
     near, far = (trial.free - torch.as_tensor(frame.base)).norm(dim=-1).chunk(2)
     torch.testing.assert_close(far, 4 * near)
     ways = range(len(trial.ways))
-    left = [min(trial.left(count, way) for way in ways) for count in STEPS]
+    left = [min(each) for each in zip(*(trial.left(STEPS, way) for way in ways), strict=True)]
     count, _, tried = trial.best()
     assert count == next(k for k, rest in zip(STEPS, left, strict=True) if rest <= NEAR)
     assert tried == left[: len(tried)]
@@ -156,7 +158,17 @@ def test_a_trial_compares_steps_with_nearest_points_around_the_block_and_far_out
         way = trial.ways[number]
         halves = zip(trial.free.chunk(2), trial.nearest.chunk(2), strict=True)
         each = [float((way(u) - z).norm() / (z - way.base).norm()) for u, z in halves]
-        assert trial.left(way.steps, number) == pytest.approx(max(each))
+        assert next(trial.left((way.steps,), number)) == pytest.approx(max(each))
+
+
+@pytest.mark.parametrize("P", [portfolio(), rh.convex(2500) & rh.box(-1, 1)], ids=["dense", "sparse"])
+def test_one_run_goes_through_the_points_after_each_number_of_steps(P: rh.Polyhedron) -> None:
+    frame = inside(P)
+    way = Steps(P, frame, units_at(P, frame, 1.0), 40, Factory(None, torch.float64))
+    u = way.base + 3 * way.units * torch.randn(2, P.dim, dtype=torch.float64)
+    for count, found in zip((5, 10, 40), way.after(u, (5, 10, 40)), strict=True):
+        way.steps = count
+        torch.testing.assert_close(found, way(u))
 
 
 def test_more_steps_come_nearer_and_the_users_number_is_taken() -> None:

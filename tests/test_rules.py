@@ -358,3 +358,10 @@ def test_large_arrays_of_variables_are_quick():
     P = rh.rules(x.diff() <= 1, x.sum(axis=1) == 1)
     assert len(P.inequalities) == 100 * 499
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("text", ["x >= -inf", "x <= Infinity", "x <= nan"])
+def test_what_reads_as_a_number_is_no_variable(text):
+    with pytest.raises(ValueError, match="no name for a variable"):
+        rh.parse(text)
+    assert rh.parse("inflow <= 1").coordinates == ("inflow",)

@@ -379,6 +379,16 @@ def test_nearest_points_are_refused_where_numbers_are_hidden_and_the_advice_serv
     assert bool(CORNER.contains_exactly(layer(h, A=A), A=A).all())  # outside
 
 
+@pytest.mark.parametrize("how", ["vmap", "export", "fullgraph"])
+def test_strict_nearest_points_take_sides_where_numbers_are_hidden(how: str) -> None:
+    torch.manual_seed(0)
+    P = rh.Polyhedron([[1, 2], [2, 1], [1, -1]], [1, 1, 2], lower=-1)
+    layer, h, b = rh.Constrained(3, P, method="nearest", strict=True), 3 * torch.randn(5, 3), 0.5 + torch.rand(5, 3)
+    x = within(how, layer, h, b=b)
+    assert torch.equal(x, layer(h, b=b))
+    assert bool(P.contains_exactly(x, b=b).all())
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's, on functions that it does not trace
 @pytest.mark.parametrize("method", ["shrink", "nearest"])
@@ -400,3 +410,26 @@ def test_a_strict_layer_keeps_coordinates_of_one_value_beside_sides_of_the_sampl
     x = layer(9 * torch.randn(N, 3, dtype=torch.float64), **sides)
     assert bool(inequalities(P).contains_exactly(x, b=sides["b"]).all())
     assert bool((x[:, 2] == 0.25).all())
+
+
+@pytest.mark.parametrize("way", ["steps", "shrink"])
+def test_a_coordinate_of_one_value_is_kept_in_a_vmap_and_freed_outside(way: str) -> None:
+    P = rh.Polyhedron([[1, 1, 1], [1, -1, 0.5]], [1, 1], lower=[0, 0, 0.1], upper=[1, 1, 0.1])
+    torch.manual_seed(0)
+    into = rh.MapInto(P, varies={"b": (0.8, 1.2)}, dtype=torch.float64, **WAYS[way])
+    c, b = torch.randn(N, 3, dtype=torch.float64), 0.8 + 0.4 * torch.rand(N, 2, dtype=torch.float64)
+    x = torch.func.vmap(lambda c, b: into(c, b=b))(c, b)
+    assert torch.allclose(x, into(c, b=b), rtol=0, atol=1e-12)
+    into = rh.MapInto(P, dtype=torch.float64, **WAYS[way])
+    c = into.coefficients_of(torch.tensor([0.2, 0.2, 9.0], dtype=torch.float64))
+    freed = into(c, upper=torch.tensor([1.0, 1.0, 0.3], dtype=torch.float64))
+    assert float(freed[2]) > 0.2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("way", POLYTOPE)
+def test_strict_keeps_the_nearest_number_of_a_single_value_that_the_dtype_has_not(way: str, dtype: torch.dtype) -> None:
+    P = rh.Polyhedron([[1, 1, 0.5]], 2, lower=[0, 0, 0.1], upper=[1, 1, 0.1])
+    layer = rh.Constrained(3, P, strict=True, dtype=dtype, **WAYS[way])
+    x = layer(torch.randn(N, 3).to(dtype), b=torch.tensor([1.5]))
+    assert bool((x[:, 2] == torch.tensor(0.1, dtype=dtype)).all())

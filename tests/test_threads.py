@@ -68,6 +68,13 @@ def test_what_takes_long_says_so_and_what_does_not_is_silent(capsys, monkeypatch
     assert "a wait: 0 s" in capsys.readouterr().out
 
 
+def test_a_file_is_told_of_a_long_wait_less_and_less_often(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "PERIOD", 0.01)
+    progress.patiently(lambda: time.sleep(0.5), "a wait")
+    assert 1 <= capsys.readouterr().err.count("a wait") <= 8  # 50 on a terminal
+
+
 def test_an_error_comes_out_of_the_waiting_as_it_is():
     with pytest.raises(ZeroDivisionError):
         progress.patiently(lambda: 1 / 0, "a wait")

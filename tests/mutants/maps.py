@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "maps/steps.py",
-        "factor.moved(y, low, high, steps, onto)",
-        "factor.moved(y, low, high, steps, lambda t, low, high: t.clone())",
+        "factor.moved(y, low, high, steps, onto, t)",
+        "factor.moved(y, low, high, steps, lambda t, low, high: t.clone(), t)",
         ("test_convex_sets.py::test_large_sets_have_their_points_and_come_near_the_nearest_ones",),
         "steps of large sets forget cones",
     ),

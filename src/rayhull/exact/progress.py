@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-PATIENCE, PERIOD = 2.0, 0.5  # seconds of silence, then between two lines
+PATIENCE, PERIOD = 2.0, 0.5  # seconds of silence, then between two lines on a terminal
 T = TypeVar("T")
 
 
@@ -39,7 +39,7 @@ def patiently(work: Callable[[], T], what: str) -> T:
     try:
         while not wait([found], pause).done:
             draw(f"{what}:", f"{time.monotonic() - began:.0f} s")
-            pause = PERIOD
+            pause = PERIOD if sys.stderr.isatty() else 2 * pause  # a file keeps every line
     finally:
         if pause != PATIENCE:
             sys.stderr.write("\n")

@@ -140,7 +140,7 @@ def splitting(
     short = onto is None and not (equal or alone)
     if short and isinstance(factor, Factor) and factor.turn.shape[0] == factor.turn.shape[1]:
         return _from_start(flat, (factor, *sweep), low, high, steps).reshape(y.shape)
-    return in_tensor_operations(flat, factor, low, high, steps, sweep, onto).reshape(y.shape)
+    return in_tensor_operations(flat, factor, low, high, steps, sweep, onto)[0].reshape(y.shape)
 
 
 def in_tensor_operations(
@@ -151,36 +151,41 @@ def in_tensor_operations(
     steps: int,
     sweep: Sequence[Factor] = (),
     onto: Callable[..., Tensor] | None = None,
-) -> Tensor:
+    t: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """The definition, in four operations a step: t + α (F y + T r - w) = α F y + (t - 2 w) (1 - α T) + (2 - α) w.
 
-    Shape: y (N, n), limits (k,) or (N, k) → (N, n)
+    Args:
+        t: where earlier steps of one penalty ended, to go on from there; G y if None.
+
+    Shape: y (N, n), limits (k,) or (N, k) → (N, n), and t (N, k)
     """
     onto = clamped if onto is None else onto
     if isinstance(factor, SparseFactor):
-        return factor.moved(y, low, high, steps, onto)
+        return factor.moved(y, low, high, steps, onto, t)
     factors = (factor, *sweep)
-    t, starts = y @ factors[0].rows.mT, [RELAXATION * (y @ own.first.mT) for own in factors]
+    starts = [RELAXATION * (y @ own.first.mT) for own in factors]
+    t = y @ factors[0].rows.mT if t is None else t
     turns = [_relaxed(own.turn) for own in factors]
 
     def step(now: int, t: Tensor, w: Tensor) -> Tensor:
         return torch.add(_turned(starts[now], torch.sub(t, w, alpha=2), turns[now]), w, alpha=2 - RELAXATION)
 
-    left, last = _stepped(t, lambda t: onto(t, low, high), step, steps, len(factors))
-    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1)
+    t, left, last = _stepped(t, lambda t: onto(t, low, high), step, steps, len(factors))
+    return torch.addmm(y @ factors[last].onto, left, factors[last].last.mT, alpha=-1), t
 
 
 def _stepped(
     t: Tensor, onto: Callable[[Tensor], Tensor], step: Callable[[int, Tensor, Tensor], Tensor], steps: int, many: int
-) -> tuple[Tensor, int]:
-    """t - 2 w after all steps over the penalties, and the number of the last penalty."""
+) -> tuple[Tensor, Tensor, int]:
+    """t and t - 2 w after all steps over the penalties, and the number of the last penalty."""
     last = 0
     for k in range(steps):
         now, w = k * SWEEPS * many // steps % many, onto(t)
         if now != last:  # multipliers keep their size
             t, last = torch.lerp(w, t, SWEEP[last] / SWEEP[now]), now
         t = step(now, t, w)
-    return torch.sub(t, onto(t), alpha=2), last
+    return t, torch.sub(t, onto(t), alpha=2), last
 
 
 def _from_start(y: Tensor, factors: Sequence[Factor], low: Tensor, high: Tensor, steps: int) -> Tensor:
@@ -197,7 +202,7 @@ def _from_start(y: Tensor, factors: Sequence[Factor], low: Tensor, high: Tensor,
         away = torch.sub(s, w, alpha=2)
         return torch.addmm(s, away, turns[now], beta=1 - RELAXATION / 2, alpha=RELAXATION)
 
-    left, last = _stepped(torch.zeros_like(start), lambda s: clamped(s, low, high), step, steps, len(factors))
+    _, left, last = _stepped(torch.zeros_like(start), lambda s: clamped(s, low, high), step, steps, len(factors))
     return torch.addmm(y, left, factors[last].last.mT, alpha=-1)
 
 
@@ -255,7 +260,7 @@ class Splitting(torch.autograd.Function):
         y, low, high, states = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
             own = Factor(*(v.to(y.dtype) for v in ctx.factor))
-            x = in_tensor_operations(y, own, low.to(y.dtype), high.to(y.dtype), ctx.steps)
+            x, _ = in_tensor_operations(y, own, low.to(y.dtype), high.to(y.dtype), ctx.steps)
             wanted = [v for v in (y, low, high) if v.requires_grad]
             found = iter(torch.autograd.grad(x, wanted, g, create_graph=True, allow_unused=True))
             return *(next(found) if v.requires_grad else None for v in (y, low, high)), None, None
@@ -306,14 +311,17 @@ class SparseFactor:
         stacked = sp.csr_array(sp.vstack([plane.system.rows, ROOT * rows]))
         self.onto = System(np.full(n, 1 + PENALTY * bounded), stacked, soft)
 
-    def moved(self, y: Tensor, low: Tensor, high: Tensor, steps: int, onto: Callable[..., Tensor]) -> Tensor:
+    def moved(
+        self, y: Tensor, low: Tensor, high: Tensor, steps: int, onto: Callable[..., Tensor], t: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """The steps, with G y of rows seen along the plane."""
-        t, start = mapped(y, self._image, self._image_back), mapped(y, self._first, self._last)
+        start = mapped(y, self._first, self._last)
+        t = mapped(y, self._image, self._image_back) if t is None else t
         for _ in range(steps):
             w = onto(t, low, high)
             t = t + RELAXATION * (start + mapped(2 * w - t, self._turn, self._turn) - w)
         q = 2 * onto(t, low, high) - t
-        return mapped(y + mapped(q, self.back.__matmul__, self.rows.__matmul__), self.onto, self.onto)
+        return mapped(y + mapped(q, self.back.__matmul__, self.rows.__matmul__), self.onto, self.onto), t
 
     def _image(self, v: Array) -> Array:
         return np.concatenate([ROOT * v[: self.bounds], self.rows[self.bounds :] @ self.plane.nearest(v)])

@@ -219,9 +219,15 @@ def _minimum(xp: Any, x: Array, y: Array) -> Array:
     return xp.where((x > y) | xp.isnan(y), y, x)
 
 
-def _norm(xp: Any, x: Array, order: float, dim: Sequence[int], keepdim: bool = False) -> Array:
-    square = xp.sum(x * x, axis=tuple(dim), keepdims=keepdim)
-    return xp.where(square > 0, xp.sqrt(xp.where(square > 0, square, 1)), 0)  # of 0 the derivative is 0
+def _norm(xp: Any, x: Array, order: float = 2, dim: Any = None, keepdim: bool = False) -> Array:
+    axes = None if dim is None else tuple(dim)
+    if math.isinf(order):
+        return (xp.max if order > 0 else xp.min)(xp.abs(x), axis=axes, keepdims=keepdim)
+    if order == 0:
+        return xp.sum(x != 0, axis=axes, keepdims=keepdim)
+    total = xp.sum(x * x if order == 2 else xp.abs(x) ** order, axis=axes, keepdims=keepdim)
+    kept = xp.where(total > 0, total, 1)
+    return xp.where(total > 0, xp.sqrt(kept) if order == 2 else kept ** (1 / order), 0)  # of 0 the derivative is 0
 
 
 def _var_mean(xp: Any, x: Array, dim: Sequence[int], correction: int = 1, keepdim: bool = False) -> tuple[Array, Array]:

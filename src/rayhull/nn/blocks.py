@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rayhull.maps.leak import block_of_each
 from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.strict import Finish, Intervals, finish_of, refuse_hidden_equalities
+from rayhull.nn.strict import Finish, Intervals, finish_of
 from rayhull.nn.ways import Way
 from rayhull.projection.sides import CONIC, NONE, Sides
 from rayhull.sets.cones import with_cones
@@ -259,7 +259,5 @@ class Finishes(nn.Module):
 
 def _finish(P: Polyhedron, factory: Factory) -> Finish:
     """The finish of a kind of block, with cones or without."""
-    if (S := with_cones(P)) is None:
-        return finish_of(P, factory)
-    refuse_hidden_equalities(P)
-    return ConicPull(S, factory)
+    S = with_cones(P)
+    return finish_of(P, factory) if S is None else ConicPull(S, factory)

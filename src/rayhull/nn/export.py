@@ -185,8 +185,8 @@ def to_onnx(
         what = f"ONNX has no operator for {missing[1]}" if missing else "torch's exporter failed"
         why = str(error.__cause__ or error).splitlines()[0]
         raise RayhullError(
-            f"{what}: {why} Does the model take {in_features} features (in_features)? Else export a layer with "
-            'method="steps".'
+            f"{what}: {why} Does the model take {in_features} features (in_features), and no argument but those in "
+            'sides=? Else export a layer with method="steps".'
         ) from error
     assert program is not None
     program.save(str(path))
@@ -230,7 +230,9 @@ def example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
         stated |= {"h": np.array([cone.h for cone in S.cones]), "centre": S.stated_centre.reshape(S.shape)}
     unknown = sorted(set(names) - set(stated))
     if unknown:
-        raise ValueError(f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}.")
+        raise ValueError(
+            f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}: call forward's arguments so."
+        )
     return {name: torch.as_tensor(stated[name]).expand(2, *stated[name].shape).clone() for name in names}
 
 

@@ -95,7 +95,8 @@ class Options:
             )
         pair: Any = self.units
         if not hasattr(pair, "__len__") or len(pair) != 2:
-            raise ValueError(f"units must be a pair, (mean, std) of the data, got {pair!r}.")
+            got = tuple(pair.shape) if hasattr(pair, "shape") else repr(pair)
+            raise ValueError(f"units must be a pair, (mean, std) of the data, got {got}.")
         mean, std = units_of(P.shape, *map(_on_the_host, pair))
         return mean.astype(float), std.astype(float)
 

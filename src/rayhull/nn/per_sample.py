@@ -28,13 +28,14 @@ from rayhull.nn.constants import Constants
 from rayhull.nn.options import Options, Ranges
 from rayhull.nn.recognise import warn
 from rayhull.nn.ways import Nearest, value_of
+from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
-from rayhull.projection.sides import Sides
+from rayhull.projection.sides import Sides, agree
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import is_large
-from rayhull.sets.rows import Array
+from rayhull.sets.rows import DEPENDENT, Array
 from rayhull.sets.systems import independent_sparse_rows
 
 if TYPE_CHECKING:
@@ -46,11 +47,6 @@ ENTRIES = 100_000  # of A, which graphs need as a constant
 MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 TINY = torch.finfo(torch.float32).tiny
-HIDDEN = (
-    "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows (A, A_eq) come with the "
-    "sample: call the layer outside. Nor can they, under strict=True, for a set without a known base point: state the "
-    "ranges of b, b_eq, lower or upper when the layer is built, varies={'b': (low, high)}, or give base points, base=."
-)
 LARGE = 1e30  # the right-hand side of a row that says nothing
 
 
@@ -73,7 +69,10 @@ class PerSample(Constants):
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)
-            self.conic = None if S.centre.implicit.any() else ConicPull(S, options.factory)
+            if not S.centre.implicit.any():
+                wide = with_bounds(S)
+                wide.centre, wide.interior_direction = S.centre, None  # a call with sides has its own base points
+                self.conic = ConicPull(wide, options.factory)
         if varies is not None:
             self.find_rule(varies)
         lengths = P.equalities.unit[2]
@@ -94,12 +93,10 @@ class PerSample(Constants):
 
     def _keep_equalities(self, P: Polyhedron) -> None:
         """Register what moves a point onto equalities, and what sides of those that depend on each other leave."""
-        unit = P.equalities.unit[0].toarray()
-        inverse = np.linalg.pinv(unit)
-        left = np.eye(len(unit)) - unit @ inverse
+        inverse, cancelling = np.linalg.pinv(P.equalities.unit[0].toarray(), rcond=DEPENDENT), P.equalities.cancelling
         self.constant("onto", inverse / self.exact["lengths"])
-        if np.abs(left).max(initial=0.0) > CERTIFIED:
-            self.constant("left", left, wide=True)
+        if cancelling.shape[1]:
+            self.constant("cancelling", cancelling, wide=True)
 
     def find_rule(self, varies: Ranges) -> None:
         """Take base points by an affine rule, where the ranges have one."""
@@ -154,16 +151,15 @@ class PerSample(Constants):
 
     def agreeing(self, sides: Sides) -> Tensor | None:
         """Whose equalities have a point: those that depend on each other may disagree; None: all. Shape: (\\*)"""
-        if sides.b_eq is None or not ("left" in self.exact or (self._large and self._depend)):
+        if sides.b_eq is None or not ("cancelling" in self.exact or (self._large and self._depend)):
             return None
-        more = (sides.b_eq.double() - self.b_eq) / self.lengths
-        size = ((sides.b_eq.double().abs() + self.b_eq.abs()) / self.lengths).amax(-1)
+        unit = sides.b_eq.double() / self.lengths
         if self._large:
-            unit = self.polyhedron.equalities.unit[0]
-            left = more - mapped(self._moved(more * self.lengths), unit.__matmul__, unit.T.__matmul__)
+            rows = self.polyhedron.equalities.unit[0]
+            defect = unit - mapped(self._moved(sides.b_eq.double()), rows.__matmul__, rows.T.__matmul__)
         else:
-            left = more @ self.left.mT
-        return left.abs().amax(-1) <= torch.finfo(sides.b_eq.dtype).eps ** 0.5 * size
+            defect = unit @ self.cancelling
+        return agree(unit, defect, sides.b_eq.dtype).squeeze(-1)
 
     def without_stated(self, sides: Sides, *, strict: bool) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then.
@@ -238,7 +234,10 @@ class PerSample(Constants):
     def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
         """A formula, which graphs hold."""
         if not self._is_closed(sides):
-            raise RayhullError(HIDDEN)
+            raise RayhullError(
+                "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows (A, A_eq) come "
+                "with the sample: call the layer outside."
+            )
         flat, batch, own = self._spread(u, sides)
         b = self.b.expand(len(flat), -1) if own.b is None else own.b
         assert own.A is not None
@@ -254,16 +253,17 @@ class PerSample(Constants):
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
         flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
+        single = self._own("lower", own) == self._own("upper", own)  # coordinates of one value
         if self.conic is not None:
             start = None if base is None else base.expand(*batch, -1).reshape(flat.shape)
             out = self.conic(flat, x.dtype, start, own)
-            held = ~out.isnan().any(-1) & self._is_within(out, own, fixed=False)
+            held = ~out.isnan().any(-1) & self._is_within(out, own, single, clamped=False)
             return self._refused(out, held, flat, own).reshape(*batch, flat.shape[-1])
         rows = self._stated_rows() if own.A is None else own.A.double()
         rhs = self._own("b", own).expand(flat.shape[0], -1)
         if base is not None:
             x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
-            both = torch.stack([self._shrunk(flat.double(), x0, rows, rhs, own), x0]).to(x.dtype)
+            both = torch.stack([self._shrunk(flat.double(), x0, rows, rhs, own, single), x0]).to(x.dtype)
             out, safe = both = self._within(both, own)
             held, base_held = proven(both, rows, rhs)
             out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
@@ -277,7 +277,7 @@ class PerSample(Constants):
                 again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
                 out = torch.where(held.unsqueeze(-1), out, again)
                 held = proven(out, rows, rhs)
-        return self._refused(out, held & self._is_within(out, own), flat, own).reshape(*batch, flat.shape[-1])
+        return self._refused(out, held & self._is_within(out, own, single), flat, own).reshape(*batch, flat.shape[-1])
 
     def _stated_rows(self) -> Tensor:
         """A (m, d) in float64."""
@@ -296,23 +296,23 @@ class PerSample(Constants):
         given = getattr(sides, name)
         return (getattr(self, name) if given is None else given).double()
 
-    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides) -> Tensor:
+    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides, single: Tensor) -> Tensor:
         """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
-        y, u, g = x - x0, roundoff(self.dtype), gamma(x.shape[-1])
+        low, high = self._own("lower", sides), self._own("upper", sides)
+        y = (x - x0).masked_fill(single, 0.0)  # one value is kept anyway
+        u, g = roundoff(self.dtype), gamma(x.shape[-1])
         absolute = rows.abs()
         steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
         values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
         margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
-        above, below = self._own("upper", sides) - x0, x0 - self._own("lower", sides)
+        above, below = high - x0, x0 - low
         slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
         share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
         return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
     def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
         """The nearest point of the set less a margin of each row and bound, a share of what is added up in it."""
-        P, known = self.polyhedron, x.isfinite().all(-1, keepdim=True)
-        wide = torch.where(known, x.double(), 0.0)
-        largest = wide.abs().amax(-1, keepdim=True)
+        P, largest = self.polyhedron, x.double().nan_to_num(0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
         b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
         share_of = torch.where(high > low, share, 0.0)  # a coordinate with one value keeps it
         tight: dict[str, Tensor | None] = {"base": None}
@@ -322,28 +322,23 @@ class PerSample(Constants):
             tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
         if sides.lower is not None or P.layout.lower.size:
             tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
-        own = sides._replace(**tight)
-        formula = None if own.has_rows or may_look(x) else formula_of(self.nearest.projector, own.given)
-        if formula is not None:
-            found = formula(wide.reshape(-1, *P.shape), own.without_base(P.shape)).flatten(1)
-        elif hides_numbers(x):
-            found = self._in_closed_form(wide, own)
-        else:
-            found = self.nearest(wide.reshape(-1, *P.shape), **own.without_base(P.shape)).flatten(1)
-        return torch.where(known, found, torch.nan).to(x.dtype)
+        return self.points(x.double(), sides._replace(**tight)).to(x.dtype)
 
-    def _is_within(self, x: Tensor, sides: Sides, *, fixed: bool = True) -> Tensor:
-        """Whether coordinates, those that are ``fixed`` too, are between bounds, which may cross. (n, d) → (n,)"""
+    def _is_within(self, x: Tensor, sides: Sides, single: Tensor, *, clamped: bool = True) -> Tensor:
+        """Whether coordinates are between bounds, which may cross; those of one value up to rounding. (n, d) → (n,)"""
         wide, low, high = x.double(), self._own("lower", sides), self._own("upper", sides)
-        met = (wide <= high) & (wide >= low)
-        return (met if fixed else met | (low == high)).all(-1)
+        if not clamped:
+            single = single & ((wide - low).abs() <= torch.finfo(x.dtype).eps * low.abs())
+        return ((wide <= high) & (wide >= low) | single).all(-1)
 
     def _within(self, x: Tensor, sides: Sides) -> Tensor:
-        """x clamped to the outermost numbers of its dtype inside the bounds: coordinates that the equalities fix."""
-        low = self.lower if sides.lower is None else sides.lower
-        high = self.upper if sides.upper is None else sides.upper
+        """x clamped to the outermost numbers of its dtype inside the bounds; the nearest one where these are equal."""
+        low, high = self._own("lower", sides), self._own("upper", sides)
         ends = _below(torch.stack(torch.broadcast_tensors(-low, high)), x.dtype)  # type: ignore[no-untyped-call]
-        return torch.minimum(torch.maximum(x, -ends[0]), ends[1])
+        x = torch.minimum(torch.maximum(x, -ends[0]), ends[1])
+        if not (len(self.polyhedron.layout.fixed) or (sides.lower is not None and sides.upper is not None)):
+            return x
+        return torch.where(low == high, low.to(x.dtype), x)
 
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
         hidden = not may_look(held)

@@ -87,7 +87,7 @@ def steps(P: Polyhedron, options: Options) -> Choice:
     if not count or is_filled(P):
         return Choice(Steps(P, frame, units, count, options.factory), f"{count} {why}")
     trial = Trial.of(P, frame, units)
-    left = trial.left(count)
+    (left,) = trial.left((count,))
     _warn_of_far(trial, count, left, FAR)
     why = f"{count} {why}; they leave {left:.1%} of the way to {trial.judge}"
     return Choice(trial.taken(count, 0, options.factory), why)

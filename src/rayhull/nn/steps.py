@@ -6,8 +6,8 @@ Base point, units and bounds are those of :class:`rayhull.nn.ways.Seen`; the ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,17 @@ import torch
 from torch import Tensor
 
 from rayhull.maps.coefficients import without
-from rayhull.maps.steps import ROOT, SWEEP, Factor, Plane, SparseFactor, clamped, splitting, sums_of_neighbours
+from rayhull.maps.steps import (
+    ROOT,
+    SWEEP,
+    Factor,
+    Plane,
+    SparseFactor,
+    clamped,
+    in_tensor_operations,
+    splitting,
+    sums_of_neighbours,
+)
 from rayhull.maps.steps import factor as factor_of
 from rayhull.nn.constants import Factory
 from rayhull.nn.scaling import Gauge, Product
@@ -76,6 +86,8 @@ class Steps(Seen):
         self.keep_equalities(frame.equal)
         self.sparse = isinstance(self.equal, Plane)
         self.keep_bounds(P)
+        if len(P.layout.fixed):
+            self.index("single", np.isin(np.arange(P.dim), P.layout.fixed))
         if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
             self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
@@ -153,7 +165,26 @@ class Steps(Seen):
 
     def forward(self, u: Tensor, sides: Sides = NONE) -> Tensor:
         base = self.base if sides.base is None else sides.base
-        y = self._approached(u - base, base, sides)
+        return self._moved_into(self._approached(u - base, base, sides), base, sides)
+
+    def after(self, u: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
+        """Points after each of several numbers of steps, which grow: one run, but for steps that sweep."""
+        if len(self.penalties) > 1:
+            for self.steps in counts:
+                yield self(u)
+            return
+        (factor,), y, done, t = self._factors(), u - self.base, 0, None
+        for count in counts:
+            found, t = in_tensor_operations(y, factor, self.low, self.high, count - done, (), self.onto, t)
+            done = count
+            yield self._moved_into(self._closed(found, self.high), self.base, NONE)
+
+    def _moved_into(self, y: Tensor, base: Tensor, sides: Sides) -> Tensor:
+        """The point of a direction from the base point: onto equalities or bounds, shrunk, and closed."""
+        if self.has_equalities:
+            y = without(y, self.equal)
+        elif self.bounded and self.shrinking:
+            y = clamped(y, *self._bounds(base, sides))
         if self.shrinking and (self.shrinks or sides is not NONE):
             y = y * self._share(y, sides)
         x = base + y
@@ -171,18 +202,19 @@ class Steps(Seen):
             low, high = (self.low, self.high) if sides is NONE else self._limits(base, sides)
             first, *others = self._factors()
             more = {"sweep": others, "equal": self.has_equalities, "onto": self.onto}
-            y = splitting(y, first, low, high, self.steps, wide=self.wide, **more)
-            if self.closes:
-                m = self.back.shape[-1]
-                y = y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
-        if self.has_equalities:
-            return without(y, self.equal)
-        return clamped(y, *self._bounds(base, sides)) if self.bounded and self.shrinking else y
+            y = self._closed(splitting(y, first, low, high, self.steps, wide=self.wide, **more), high)
+        return y
 
     @property
     def closes(self) -> bool:
         """Whether what steps leave of the rows is met by their inverse, before the shrink."""
         return self.banded and not (self.bounded or self.has_equalities)
+
+    def _closed(self, y: Tensor, high: Tensor) -> Tensor:
+        if not self.closes:
+            return y
+        m = self.back.shape[-1]
+        return y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
         return not self.sparse and ("b" in self.follows or not {"b", "lower", "upper"} & set(sides))
@@ -221,11 +253,20 @@ class Steps(Seen):
     def slack(self, sides: Sides) -> Tensor:
         """At the base point of each sample: of bounds, then of stated rows as a share of the constant one."""
         gauge, base = self.gauge, self.base if sides.base is None else sides.base
-        low, high = self._bounds(base, sides)
+        low, high = self._room(base, sides)
         if gauge.product is None:
             return joined([high, -low])
         rhs = gauge.row_offset if sides.b is None else sides.b[..., gauge.stated] * gauge.inverse_slack
         return joined([high, -low, rhs - gauge.product(base)])
+
+    def _room(self, base: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
+        """Bounds seen from the base point; none where a coordinate keeps its one value, which the base point has."""
+        low, high = self._bounds(base, sides)
+        if "single" not in self._index:
+            return low, high
+        off = torch.finfo(base.dtype).eps * base.abs()
+        still = self.single & (low.abs() <= off) & (high.abs() <= off)
+        return low.masked_fill(still, -torch.inf), high.masked_fill(still, torch.inf)
 
     def certified(self, sides: Sides) -> Tensor:
         return (self.slack(sides) > 0).all(-1)
@@ -239,6 +280,7 @@ class Trial:
     free: Tensor  # (k, n)
     nearest: Tensor  # of a large block, where nearest points would take long: where MOST steps end
     judge: str
+    known: dict[int, Tensor] = field(default_factory=dict)  # where numbers of steps on the way there end
 
     @classmethod
     def of(cls, P: Polyhedron, frame: Frame, units: Array, band: Array | None = None, *, kernel: bool = True) -> Trial:
@@ -256,27 +298,32 @@ class Trial:
         drawn = np.random.default_rng(0).standard_normal((count, P.dim)) * units
         free = torch.as_tensor(np.concatenate([base + spread * drawn for spread in SPREADS]))
         if large:
-            return cls(ways, free, ways[0](free), f"where {MOST} steps end")
+            counts = (*STEPS, MOST)
+            with torch.no_grad():
+                known = dict(zip(counts, ways[0].after(free, counts), strict=True))
+            return cls(ways, free, known[MOST], f"where {MOST} steps end", known)
         return cls(ways, free, project(P, free.reshape(-1, *P.shape)).reshape(free.shape), "the nearest point")
 
     @torch.no_grad()
-    def left(self, steps: int, way: int = 0) -> float:
-        """How far from the nearest points that many steps and the shrink end, over their distance to the base point.
+    def left(self, counts: Sequence[int], way: int = 0) -> Iterator[float]:
+        """How far from the nearest points so many steps and the shrink end, over their distance to the base point.
 
         The worse of both halves of the points, root mean squares: corners count as much as points around the block.
         """
         own = self.ways[way]
-        own.steps = steps
-        away, size = own(self.free) - self.nearest, self.nearest - own.base
-        halves = zip(away.chunk(2), size.chunk(2), strict=True)
-        return max(float((a.square().sum() / s.square().sum().clamp_min(1e-300)).sqrt()) for a, s in halves)
+        known = self.known.keys() >= {*counts}
+        ends = (self.known[count] for count in counts) if known else own.after(self.free, counts)
+        size = (self.nearest - own.base).chunk(2)
+        for x in ends:
+            halves = zip((x - self.nearest).chunk(2), size, strict=True)
+            yield max(float((a.square().sum() / s.square().sum().clamp_min(1e-300)).sqrt()) for a, s in halves)
 
     def best(self, counts: Sequence[int] = STEPS, near: float = NEAR) -> tuple[int, int, list[float]]:
         """The fewest steps that are near, else the nearest of all; which way, and what each number of steps left."""
         tried: list[list[float]] = []
-        for count in counts:
-            tried.append([self.left(count, way) for way in range(len(self.ways))])
-            if min(tried[-1]) <= near:
+        for left in zip(*(self.left(counts, way) for way in range(len(self.ways))), strict=True):
+            tried.append([*left])
+            if min(left) <= near:
                 break
         number = int(np.argmin([min(each) for each in tried]))
         return counts[number], int(np.argmin(tried[number])), [min(each) for each in tried]

@@ -52,6 +52,7 @@ class Finish(Constants):
 
     def __init__(self, P: Polyhedron, factory: Factory) -> None:
         super().__init__(factory)
+        _refuse_hidden_equalities(P)
         self.keep_equalities(equality_basis(P, P.centre.implicit), wide=True)
         if self.has_equalities:
             self.constant("hull", P.centre.point, wide=True)
@@ -302,12 +303,11 @@ def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
 
 def finish_of(P: Polyhedron, factory: Factory) -> Finish:
     """The finish of a block of rows."""
-    refuse_hidden_equalities(P)
     path = chain_path(P) if len(P.rows) else None
     return Pull(P, factory) if path is None else Ordered(P, path, factory)
 
 
-def refuse_hidden_equalities(P: Polyhedron) -> None:
+def _refuse_hidden_equalities(P: Polyhedron) -> None:
     """A set whose interior is empty for another reason than equalities has no finish."""
     hidden = np.flatnonzero(P.centre.implicit)
     if len(hidden):

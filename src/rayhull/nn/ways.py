@@ -31,8 +31,9 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-FAR = 2.0**36  # how far a point may be, in units of the base point, to have a nearest point of its own
-
+# How far a point may be, in units of the base point, to have a nearest point of its own: seen from beyond the set is a
+# point in float64, and no solver could certify which one of it is nearest. Such a point is brought nearer to 0.
+FAR = 2.0**36
 FAR_OF_CONES = 2.0**12  # the same for cones, in units of the set or of the base point, whichever is larger
 
 
@@ -47,6 +48,11 @@ def closed(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
         return value_of(clamped(x.detach(), lower, upper), x)
     x.detach().clamp_(lower, upper)  # x is new, and nothing has kept it for a backward pass
     return x
+
+
+def in_reach(y: Tensor, reach: float) -> Tensor:
+    """y, shortened where its largest entry is beyond; no 0 / 0 at 0, whose derivative would be NaN."""
+    return y / (y.abs().amax(-1, keepdim=True) / reach).clamp_min(1.0)
 
 
 class Way(Constants):
@@ -216,7 +222,7 @@ class Nearest(Seen):
             if (formula := formula_of(self.projector, sides.given)) is not None:
                 return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape) + mark
         known = (u - u == 0).all(-1, keepdim=True)
-        x = torch.where(known, u if given else self._in_reach(u), torch.zeros_like(u))
+        x = torch.where(known, u if given else in_reach(u, self.reach), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
         return torch.where(known, z, torch.full_like(z, torch.nan))
 
@@ -234,15 +240,6 @@ class Nearest(Seen):
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
         found = self.projector.direct(u, Leak(share, self.units, block), sides)
         return super().leaking(u, sides, share, block) if found is None else found
-
-    def _in_reach(self, x: Tensor) -> Tensor:
-        """x, or where it is FAR times as large as the base point the point at that distance on its way to 0.
-
-        Seen from there the set is a point in float64: no solver could certify which one of it is nearest.
-        """
-        largest = x.abs().amax(-1, keepdim=True)
-        far = x / largest.clamp_min(self.reach) * self.reach  # no 0 / 0 at 0, whose derivative would be NaN
-        return torch.where(largest > self.reach, far, x)
 
 
 class Bounds(Seen):

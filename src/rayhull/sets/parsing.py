@@ -24,6 +24,7 @@ from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape
 from rayhull.sets.rules import rules, variables
 
+NO_NAMES = ("inf", "infinity", "nan")  # what people write for numbers
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
 DEEPEST = 100  # parentheses inside parentheses
 FUNCTIONS = ("sum", "mean", "diff")
@@ -160,6 +161,8 @@ class _Parser:
 
     def _variable(self, token: Token) -> Expression:
         if token.text not in self.variables:
+            if token.text.lower() in NO_NAMES:
+                self._refuse(token, f"{token.text} is no number and no name for a variable: leave out what has no end.")
             self.variables[token.text] = variables(token.text, shape=self.largest.get(token.text))
         value = self.variables[token.text]
         if self._peek().text != "[":
