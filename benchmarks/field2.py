@@ -1,4 +1,4 @@
-"""Other people's tables: python -m benchmarks.field2 FOLDER [--only NAME ...] [--seeds 3].
+"""Other people's tables: python -m benchmarks.field2 FOLDER [--only NAME ...] [--seeds 3] [--methods NAME ...].
 
 FOLDER holds the public files that ``FILES`` names; a missing one is refused with the place to get it, another version
 by its hash. Nothing of them is kept here. Each finished row is added to benchmarks/results/field2.json, so that a
@@ -260,11 +260,12 @@ def main() -> None:
         "--only", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="NAME", help=", ".join(TABLES)
     )
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="only these rows of each table, by their names")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in options.only:
         torch.set_default_dtype(torch.float64)
-        for row in TABLES[name](options.folder, Todo(options.seeds, load().get(name, []))):
+        for row in TABLES[name](options.folder, Todo(options.seeds, load().get(name, []), options.methods)):
             print(name, row, flush=True)
             add(name, row)
         PAGE.write_text(page(load()), encoding="utf-8")

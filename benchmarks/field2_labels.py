@@ -35,15 +35,17 @@ def key(row: Row) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Todo:
-    """Seeds wanted, and the rows that there are."""
+    """Seeds wanted, of which methods (None: all), and the rows that there are."""
 
     seeds: int
     known: Sequence[Row] = ()
+    methods: Sequence[str] | None = None
 
     def __call__(self, *methods: str) -> Iterator[tuple[int, str]]:
         """The runs that are left."""
         there = {key(row) for row in self.known}
-        return ((seed, name) for seed in range(self.seeds) for name in methods if (name, seed) not in there)
+        wanted = [name for name in methods if self.methods is None or name in self.methods]
+        return ((seed, name) for seed in range(self.seeds) for name in wanted if (name, seed) not in there)
 
     @property
     def known_rate(self) -> float | None:

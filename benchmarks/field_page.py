@@ -64,21 +64,23 @@ GOALS = [
 INTRODUCTION = """# The field's own benchmarks
 
 Other papers on hard constraints have test problems of their own. Here they are, with our layer and theirs:
-DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC, and DC dispatch on two networks of PYPOWER. They
-are rebuilt from their public definitions with the published seeds; the optima agree with the papers' to their
-last digit."""
+DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC, and DC dispatch on two networks of PYPOWER.
 
-READING = """`rayhull` is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`. "Outside" is the share of test
-samples that break an inequality at all, judged in float64 without a tolerance. The worst of the seeds decides whether a
-goal is met. "Before" marks what was measured with the layer before it was rebuilt; today's is to be measured.
+They are rebuilt from their public definitions with the published seeds. The optima agree with the papers' to
+their last digit."""
+
+READING = """- *rayhull* is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`.
+- *Outside* is the share of test samples that break an inequality at all, judged in float64 without a tolerance.
+- *Met*: the worst of the seeds decides.
+- *Before*: measured with the layer before it was rebuilt. Today's layer is not measured yet.
 
 **What these numbers do not show.** There are three seeds at most, where five are usual. Networks and recipes of
 the peers are ours, not their authors' best, and the recipe was chosen for rayhull, on DC3's validation samples.
-Who is faster than our layer stands below [the times](#times-of-a-forward-pass).
+[The times](#times-of-a-forward-pass) say who is faster than our layer.
 
-**Safe control is special.** It takes 210 steps here where its authors take 9000, because two barrier rows have
-a nearest point in closed form, and corrections are in the unit of the control. Both are ours. HardNet-Aff's row
-here has the same units and as few steps; it does not measure what HardNet-Aff reaches in 9000."""
+**Safe control is special.** It takes 210 training steps here; its authors take 9000. Two things make that possible, and
+both are ours: the nearest point of two barrier rows has a closed form, and corrections are in the unit of the control.
+HardNet-Aff's row here has the same units and as few steps. It does not show what HardNet-Aff reaches in 9000."""
 
 SETTING = """## How everything was trained
 
@@ -103,7 +105,7 @@ Peers are written from their papers and their authors' code (`benchmarks/peers.p
 **DC3 nonconvex: a pull.** For our methods, except "no pull", the loss gets a tenth of the squared distance that
 the map moves a point (`layer.unconstrained`). Without it one seed of three ended far above the others. The
 points of all samples lay beyond one row that is hardly ever active at an optimum, and no gradient leads back
-across an active row. A smaller learning rate did not help; a tenth of the weight was enough.
+across an active row. A smaller learning rate did not help; a tenth of that weight was enough.
 
 **The tables** have medians over seeds, least and largest in brackets; violations are the worst of the seeds.
 Training seconds are of one processor that others used too. *Published* rows are the papers' own numbers, with
@@ -217,8 +219,8 @@ def forward_times(rows: list[dict[str, Any]]) -> str:
     every = folded("Milliseconds of every method", table(cells, header))
     return (
         f"## Times of a forward pass\n\n{faster(rows)}\n\n{every}"
-        "\n\nThe network and its head, float64, one processor, all methods of a problem in turns; of safe control the "
-        "first step. Untrained networks stand where a method does the same work with any weights."
+        "\n\nTimes are of the network and its head, in float64 on one processor, all methods of a problem in turns. Of "
+        "safe control they are of the first step. A method that does the same work with any weights is timed untrained."
     )
 
 
@@ -232,8 +234,9 @@ def faster(rows: list[dict[str, Any]]) -> str:
         return ", ".join(quick) or "none"
 
     return (
-        f"Faster than `rayhull` for the whole test set: {where('all')}. For one sample: {where('one')}. Only our layer "
-        "proves that its outputs are feasible (`strict=True`); how far the others are outside is in the tables above."
+        f"- Faster than `rayhull` for the whole test set: {where('all')}.\n- For one sample: {where('one')}.\n\nOnly "
+        "our layer proves that its outputs are feasible (`strict=True`). The tables above say how far outside the "
+        "others are."
     )
 
 
@@ -251,14 +254,16 @@ def overheads(rows: list[dict[str, Any]]) -> str:
         else "missed: slack and base points of each sample are products of their own, forwards and backwards"
     )
     return (
-        f"## What sides of the sample cost\n\nThe goal, at most 1.5x for right-hand sides, is {met}. Measured on 30 "
-        "rows in 50 coordinates, with 10 equalities where they are named, batch 256, float32, forward and backward. "
-        "The last column is relative to the same layer with constant sides. Rows of the sample stand beside the "
-        "batched products that they need.\n\n" + table(cells, ["method", "of the sample", "ms", "beside constant"])
+        f"## What sides of the sample cost\n\nThe goal, at most 1.5x for right-hand sides, is {met}.\n\n"
+        + folded("Milliseconds, sides of the sample beside constant ones", table(cells, SIDES_HEADER))
+        + "\n\nMeasured on 30 rows in 50 coordinates, with 10 equalities where they are named: batch 256, float32, "
+        "forward and backward. The last column is relative to the same layer with constant sides. Rows of the sample "
+        'need batched products; the row "floor" is these products alone.'
     )
 
 
 EQUALITIES = ("constant, with equalities", "b_eq")
+SIDES_HEADER = ["method", "of the sample", "ms", "beside constant"]
 
 
 def grid(rows: list[dict[str, Any]]) -> str:
@@ -268,11 +273,12 @@ def grid(rows: list[dict[str, Any]]) -> str:
     methods = [name for name in rows[0] if name not in ("d", "rows")]
     cells = [[r["d"], r["rows"], *(f"{r[m]:.2f}" if m in r else "" for m in methods)] for r in rows]
     return (
-        "## RAYEN's timing grid\n\nA ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, float32, forward; microseconds a sample. "
-        "Both layers are told that 0 is an interior point, and RAYEN takes the rows as they are, as its authors time "
-        "it. The published grid goes on to 10 000 coordinates. Here it ends at a million entries: beyond them building "
-        "our layer takes minutes (Newton steps to the centre of the set, each a system of d x d).\n\n"
+        "## RAYEN's timing grid\n\nMicroseconds a sample of a forward pass: A ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, "
+        "float32. Both layers are told that 0 is an interior point, and RAYEN takes the rows as they are, as its "
+        "authors time it.\n\n"
         + folded("Microseconds a sample", table(cells, ["coordinates", "rows", *methods]))
+        + "\n\nThe published grid goes on to 10 000 coordinates. Here it ends at a million entries: beyond them "
+        "building our layer takes minutes (Newton steps to the centre of the set, each a system of d x d)."
     )
 
 

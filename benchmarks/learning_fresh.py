@@ -1,4 +1,4 @@
-"""Eleven problems of the learning benchmark on which nothing was tuned, each with what a user would write by hand.
+"""Thirteen problems of the learning benchmark on which nothing was tuned, with what a user would write by hand.
 
 Objectives with corners, targets that tie or touch bounds, sides of the sample, cross-entropy, small and large units.
 """
@@ -174,14 +174,30 @@ def safe_action() -> Problem:
 # -- cross-entropy, and units ------------------------------------------------------------------------------------------
 
 
-def ratings() -> Problem:
-    """Five groups' shares of six ratings; the mean rating rises from group to group. By hand: the rows alone."""
-    rng, groups, marks = np.random.default_rng(39), 5, 6
+def _rising(groups: int, marks: int) -> rh.Polyhedron:
+    """Each group's shares of the marks; the mean mark rises from group to group."""
     means = np.zeros((groups - 1, groups, marks))
     for i in range(groups - 1):
         means[i, i], means[i, i + 1] = np.arange(marks), -np.arange(marks)
     each = np.kron(np.eye(groups), np.ones((1, marks)))
-    P = rh.Polyhedron(means.reshape(groups - 1, -1), np.zeros(groups - 1), each, np.ones(groups), lower=0)
+    return rh.Polyhedron(means.reshape(groups - 1, -1), np.zeros(groups - 1), each, np.ones(groups), lower=0)
+
+
+def _counted(P: rh.Polyhedron, X: Parts, clean: Parts, rng: np.random.Generator) -> Problem:
+    """Shares (n, groups, marks), learnt by cross-entropy from twelve draws each. By hand: a softmax, the sums alone."""
+    _, groups, marks = clean["test"].shape
+    counts = {p: rng.multinomial(12, q) / 12 for p, q in clean.items()} | {"test": clean["test"]}
+    data = tensors({p: q.reshape(len(q), -1) for p, q in counts.items()})
+
+    def divergence(y: Tensor, q: Tensor) -> Tensor:
+        return (torch.xlogy(q, q) - q * y.clamp(min=1e-6).log()).sum(-1) / groups
+
+    return Problem(P, tensors(X), data, divergence, by_hand=by_hand.simplexes(groups, marks), partly_by_hand=True)
+
+
+def ratings() -> Problem:
+    """Five groups' shares of six ratings; the mean rating rises from group to group."""
+    rng, groups, marks = np.random.default_rng(39), 5, 6
     X, s = features(rng), smooth(rng, groups + marks)
 
     def shares(x: Array) -> Array:
@@ -189,14 +205,34 @@ def ratings() -> Problem:
         level = np.sort(z[:, :groups], 1)[..., None] * np.linspace(-1, 1, marks)
         return scipy.special.softmax(level + z[:, None, groups:], axis=2)
 
-    clean = {p: shares(x) for p, x in X.items()}
-    counts = {p: rng.multinomial(12, q) / 12 for p, q in clean.items()} | {"test": clean["test"]}
-    data = tensors({p: q.reshape(len(q), -1) for p, q in counts.items()})
+    return _counted(_rising(groups, marks), X, {p: shares(x) for p, x in X.items()}, rng)
 
-    def divergence(y: Tensor, q: Tensor) -> Tensor:
-        return (torch.xlogy(q, q) - q * y.clamp(min=1e-6).log()).sum(-1) / groups
 
-    return Problem(P, tensors(X), data, divergence, by_hand=by_hand.simplexes(groups, marks))
+def matching() -> Problem:
+    """Who goes where, five to five: rows and columns of shares have the sum 1."""
+    rng, n = np.random.default_rng(71), 5
+    X, s, ones = features(rng), smooth(rng, n * n), np.ones((1, n))
+    sums = np.vstack([np.kron(np.eye(n), ones), np.kron(ones, np.eye(n))])
+
+    def balanced(x: Array) -> Array:
+        K = np.exp(1.5 * s(x)).reshape(-1, n, n)
+        for _ in range(200):  # Sinkhorn's steps
+            K /= K.sum(1, keepdims=True)
+            K /= K.sum(2, keepdims=True)
+        return K
+
+    return _counted(
+        rh.Polyhedron(A_eq=sums, b_eq=np.ones(2 * n), lower=0), X, {p: balanced(x) for p, x in X.items()}, rng
+    )
+
+
+def zeros() -> Problem:
+    """Shares of which many are 0, of rising mean, by squared errors."""
+    rng, groups, marks = np.random.default_rng(74), 3, 6
+    P, X, s = _rising(groups, marks), features(rng), smooth(rng, groups * marks)
+    clean = {p: np.asarray(rh.project(P, torch.as_tensor(0.2 + 0.5 * s(x)))) for p, x in X.items()}
+    hand = by_hand.simplexes(groups, marks)
+    return Problem(P, tensors(X), noisy(clean, rng, 0.3), squared, by_hand=hand, partly_by_hand=True)
 
 
 def loads() -> Problem:
@@ -219,6 +255,8 @@ FRESH: dict[str, Callable[[], Problem]] = {
     "dispatch, b_eq and upper": dispatch,
     "safe action, b": safe_action,
     "rating matrix": ratings,
+    "matching": matching,
+    "shares with zeros": zeros,
     "chain at 1e-3": lambda: plateaus(1e-3, 40),
     "loads at 1e4": loads,
 }

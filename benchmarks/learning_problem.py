@@ -37,6 +37,7 @@ class Problem:
     steps: int = 1000
     name: str = ""
     by_hand: ByHand | None = None  # what a good user would write
+    partly_by_hand: bool = False  # whether that leaves some of the rules
 
 
 def tensor(values: Array) -> Tensor:

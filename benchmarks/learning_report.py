@@ -14,8 +14,16 @@ from benchmarks.learning_training import RATES, SEEDS
 
 OURS = ("auto", "auto, extents", "nearest", "nearest, no leak", "steps", "shrink")
 BEFORE = ("auto, before", "nearest, before", "nearest with leak, before", "steps, before", "shrink, before")
-HARD = (*OURS, *BEFORE, "RAYEN", "HardNet-Aff", "qpth", "Moreau")  # "before": the layer before it was rebuilt
-PEERS = ("by hand", "RAYEN", "HardNet-Aff", "qpth", "Moreau", "Pi-net", "penalty", "DC3")
+HARD = (
+    *OURS,
+    *BEFORE,
+    "by hand, then nearest",
+    "RAYEN",
+    "HardNet-Aff",
+    "qpth",
+    "Moreau",
+)  # "before": the layer before it was rebuilt
+PEERS = ("by hand", "by hand, then nearest", "RAYEN", "HardNet-Aff", "qpth", "Moreau", "Pi-net", "penalty", "DC3")
 AFTER, GOAL, GOAL_AFTER = "free, then project", 1.10, 1.25
 FARTHEST = 300  # of the plot's axis: RAYEN's convex curves would be at 4e5
 Row = Mapping[str, Any]

@@ -18,6 +18,7 @@ import rayhull as rh
 from benchmarks import peers
 from benchmarks.learning_problem import Problem
 from benchmarks.peers import NotForThisSet
+from rayhull.maps.leak import LEAK
 from rayhull.sets.rows import Array
 
 WIDTH = 64
@@ -156,6 +157,18 @@ def hand_written(problem: Problem) -> Head:
     return Head(plain_start(problem.by_hand.inputs), problem.by_hand.into, problem.by_hand.into)
 
 
+def hand_written_then_nearest(problem: Problem) -> Head:
+    """The same, and then the nearest point: for what is easily written without some of the rules."""
+    own, P = hand_written(problem), problem.P
+    nearest = rh.Projection(P, leak=LEAK)
+    exact = copy.deepcopy(nearest).eval()
+
+    def after(into: nn.Module) -> Map:
+        return lambda c, **sides: into(own.training(c).reshape(-1, *P.shape), **sides).flatten(1)
+
+    return replace(own, training=after(nearest), evaluation=after(exact))
+
+
 def is_small(problem: Problem) -> bool:
     return len(problem.P.rows) <= SMALL and problem.sides is None
 
@@ -169,6 +182,9 @@ METHODS: dict[str, Callable[[Problem], Head]] = {
     "steps": ours(method="steps"),
     "shrink": ours(method="shrink"),
     "by hand": hand_written,
+    "by hand, then nearest": only(
+        hand_written_then_nearest, lambda problem: problem.partly_by_hand, "the map by hand keeps all rules already"
+    ),
     "free, then project": after_training,
     "penalty": through(peers.Peer, 10.0),
     "RAYEN": through(peers.Rayen),

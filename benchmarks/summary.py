@@ -211,7 +211,8 @@ def claims() -> str:
     )
 
 
-FEW_PROBLEMS = ("convex curve", "portfolio", "thin set", "allocation with caps", "rating matrix", "chain at 1e-3")
+GOOD = "convex curve", "portfolio", "thin set", "shares with zeros"
+FEW_PROBLEMS = (*GOOD, "allocation with caps", "rating matrix", "chain at 1e-3")
 
 
 def learning_few() -> str:
