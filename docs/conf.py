@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from matplotlib import image, mathtext  # noqa: E402
 from matplotlib.font_manager import FontProperties  # noqa: E402
+from sphinx.domains.python import PyObject  # noqa: E402
 from sphinx.ext.napoleon import GoogleDocstring  # noqa: E402
 from sphinx.util.docutils import nodes  # noqa: E402
 from sphinx_gallery import gen_rst  # noqa: E402
@@ -158,5 +159,8 @@ def setup(app: Any) -> None:
     """Called by Sphinx."""
     if (ROOT / "docs" / "_static" / "page").exists():  # built by `make page`, where there is Node.js
         app.tags.add("page")
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":  # what Sphinx calls "Variables" of a class
+            field.label = "Attributes"
     app.connect("source-read", mend_links)
     app.add_html_math_renderer("svg", (draw_inline, None), (draw_display, None))

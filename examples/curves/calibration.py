@@ -33,7 +33,7 @@ scores = (
 # %%
 # The curve is a point of the set "20 rising numbers between 0 and 1", interpolated
 # between the points of the grid.
-grid = torch.linspace(-8, 8, 20)
+grid = torch.linspace(-40, 40, 20)
 P = rh.monotone(20) & rh.box(0, 1)
 curve = rh.Constrained(1, P)
 optimizer = torch.optim.Adam(curve.parameters(), 3e-2)
@@ -67,11 +67,10 @@ print("rising and between 0 and 1:", bool(P.contains(heights)))
 
 # %%
 fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
-ax.plot(
-    grid, torch.sigmoid(grid), "--", color="0.5", label="the classifier's own sigmoid"
-)
+fine = torch.linspace(-40, 40, 400)
+ax.plot(fine, fine.sigmoid(), "--", color="0.5", label="the classifier's own sigmoid")
 ax.plot(grid, heights, "o-", ms=4, label="calibrated")
 ax.scatter(s_test, t_test, s=8, alpha=0.3, color="k", label="test samples")
-ax.set(xlabel="score", ylabel="probability", xlim=(-8, 8))
+ax.set(xlabel="score", ylabel="probability", xlim=(-40, 40))
 ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=2, frameon=False)
 plt.show()

@@ -3,9 +3,8 @@ A convex cost curve
 ===================
 
 The cost of output rises, and each further unit costs more than the last: a rising
-convex curve. From noisy observations a network learns the curve as a function of the
-fuel price, and whatever the price, the curve can be handed to an optimiser that relies
-on convexity.
+convex curve. From noisy observations a network learns the curve for every fuel price.
+Whatever the price, the curve is convex, and an optimiser may rely on that.
 """
 
 import matplotlib.pyplot as plt

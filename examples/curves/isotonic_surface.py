@@ -4,7 +4,7 @@ A surface that rises in both directions
 
 Risk grows with age and with dose, whatever else. A network learns the whole table of
 risks for each patient group: 12 x 12 numbers between 0 and 1, rising along both axes.
-Such a set has more rays than one can list; the layer does not need them.
+The set has more rays than one can list, but the layer does not need them.
 """
 
 import matplotlib.pyplot as plt

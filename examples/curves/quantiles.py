@@ -42,14 +42,14 @@ def train(head: torch.nn.Module) -> torch.nn.Module:
 
 
 # %%
-# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9], with ``strict=True``
-# for the floats themselves.
+# The set says what must hold: q[0.1] <= q[0.2] <= ... <= q[0.9]. With ``strict=True``
+# it holds exactly, not only up to rounding.
 P = rh.monotone(9)
 ordered = train(rh.Constrained(64, P, strict=True))
 free = train(torch.nn.Linear(64, 9))
 
 # %%
-# Both fit the data. Outside of them only one keeps its word.
+# Both fit the data. Far from the data the quantiles of one cross.
 far = torch.linspace(0, 12, 2000)[:, None]
 with torch.no_grad():
     q_free, q_ordered = free(far), ordered(far)

@@ -34,9 +34,9 @@ limits, sensitivity = torch.tensor(branch[:, 5]), torch.tensor(sensitivity)
 
 
 # %%
-# The set: the sum of the generators is the demand, flows stay within the limits of the
-# lines, both ways. It is stated for the usual demand; ``sides`` has what another demand
-# makes of it.
+# The set: the sum of the generators is the demand, and flows stay within the limits of
+# the lines, both ways. It is stated for the usual demand. ``sides`` gives the
+# right-hand sides for another one.
 def sides(demand: torch.Tensor) -> dict[str, torch.Tensor]:
     """The right-hand sides for a demand (n, 30)."""
     flow = demand @ sensitivity.T

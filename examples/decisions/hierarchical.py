@@ -2,10 +2,10 @@
 Forecasts that add up
 =====================
 
-Sales of twelve products, their four groups and the total: forecasts are made for each
-series, and do not add up. The nearest coherent and non-negative forecast does, weighted
-by how far each forecast is to be trusted (its full error covariance): trace
-minimisation, with positivity.
+Sales of twelve products, their four groups and the total: each series has its own
+forecast, and the forecasts do not add up. The nearest non-negative forecast that adds
+up is taken instead. Distances are weighted by the covariance of the errors, so that
+good forecasts move less (trace minimisation).
 """
 
 import matplotlib.pyplot as plt

@@ -6,12 +6,14 @@ A point steers around an obstacle to a goal. Velocities lie in a box, and one ro
 depends on the state keeps the point from running into the obstacle: n(s)·a <= 2
 (distance - radius). Two policies are trained by the same short PPO loop:
 
-- *on the set*: a normal distribution carried onto the safe set of each state
-  (``IntoRows``), with its exact density. It needs a point well inside each safe set:
-  from one with little slack every action towards the obstacle is cut to almost nothing,
-  sideways motion included, and the policy learns far more slowly;
-- *squash and project*: tanh of a normal distribution, and the environment moves unsafe
-  actions to the nearest safe one.
+- *on the set*: ``IntoRows`` carries a normal distribution onto the safe set of each
+  state, with its exact density.
+- *squash and project*: the policy is tanh of a normal distribution, and the environment
+  moves unsafe actions to the nearest safe one.
+
+``IntoRows`` needs a point well inside each safe set. From a point with little slack,
+every action towards the obstacle is cut to almost nothing, sideways motion included,
+and the policy learns far more slowly.
 """
 
 import matplotlib.pyplot as plt

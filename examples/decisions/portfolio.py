@@ -3,8 +3,8 @@ A portfolio with caps
 =====================
 
 Weights add up to 1, none is short, no asset takes more than a tenth, no sector more
-than a third. A network that reads signals proposes portfolios; every one of them obeys
-the mandate.
+than a third. A network reads signals and proposes portfolios, and every one of them
+obeys the mandate.
 """
 
 import matplotlib.pyplot as plt

@@ -4,9 +4,8 @@ Actions in a set: a spec for TorchRL
 
 TorchRL asks a spec whether an action is allowed (``is_in``), for the allowed action
 nearest to another (``project``), and for a random one (``rand``). A polyhedron answers
-all three, so that it serves as ``action_spec`` of an environment, and in
-``SafeModule(..., safe=True)``, which projects what is outside. Needs ``pip install
-torchrl``.
+all three. So it can be the ``action_spec`` of an environment, and
+``SafeModule(..., safe=True)`` projects what is outside. Needs ``pip install torchrl``.
 """
 
 import math
@@ -101,7 +100,7 @@ outside = int((~P.contains(free)).sum())
 print(f"{outside} of 64 actions of the Linear alone are outside")
 
 # %%
-# Random actions, and specs made of it, are of the same set.
+# Random actions are in the set, and a spec that is expanded or indexed keeps it.
 
 rows = spec.expand(8, 3)
 inside = (

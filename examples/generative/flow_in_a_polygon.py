@@ -2,9 +2,9 @@
 A flow that lives in a polygon
 ==============================
 
-Points that lie on a ring, cut off by a polygon. A normalising flow learns their
-density; its last step is a bijection from the plane onto the inside of the polygon, so
-no sample is ever outside and every density is exact.
+Points lie on a ring that a polygon cuts off. A normalising flow learns their density.
+Its last step is a bijection from the plane onto the inside of the polygon, so no sample
+is ever outside and every density is exact.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Training with Lightning
 =======================
 
-A constrained layer is an ordinary module: it trains, is checkpointed and restored like
-any other. Here the composition of mixtures (non-negative parts that add up to 1, none
-above one half) is learned from spectra.
+A constrained layer trains, is saved and is restored like any other module. Here a
+network learns the composition of mixtures from spectra: non-negative parts that add up
+to 1, none above one half.
 """
 
 import logging

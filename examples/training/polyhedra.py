@@ -60,7 +60,8 @@ print(
 )
 
 # %%
-# What cannot be is refused, and what explodes is stopped, each with what to do next.
+# An empty set is refused, and a conversion that explodes is stopped. Each error says
+# what to do next.
 for refused in (
     lambda: P & rh.Polyhedron([[-1, -1]], [-5], names=["demand"]),
     lambda: rh.ordered(None, (28, 28)).generators(max_generators=10_000),

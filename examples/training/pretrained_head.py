@@ -68,5 +68,5 @@ print(
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.3), sharey=True, layout="constrained")
 for ax, values, title in zip(axes, (before, after), ("before", "after"), strict=True):
     ax.plot(t, values[:6].T)
-    ax.set(title=title)
+    ax.set(title=title, xlabel="t")
 plt.show()

@@ -2,10 +2,10 @@
 Rules for a scikit-learn regressor
 ==================================
 
-A regressor for tables whose predictions keep rules: DataFrames in and out, by the names
-of the rules' variables. skorch makes a scikit-learn estimator of a network, so that
-pipelines, cross-validation and grid searches work as always. Needs ``pip install skorch
-pandas``.
+The predictions of a regressor for tables keep rules. DataFrames go in and come out, by
+the names of the rules' variables. skorch makes a scikit-learn estimator of the network,
+so pipelines, cross-validation and grid searches work as always. Needs ``pip install
+skorch pandas``.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Weights in a set
 ================
 
-Not only activations: ``rh.Parametrization`` keeps a *parameter* in a set. Here the
-kernel of a smoothing filter must be non-negative, symmetric and of sum 1, so that it
-can neither ring nor shift brightness.
+``rh.Parametrization`` keeps a *parameter* in a set, not an output. Here the kernel of a
+smoothing filter must be non-negative, symmetric and of sum 1, so that it can neither
+ring nor shift brightness.
 """
 
 import matplotlib.pyplot as plt

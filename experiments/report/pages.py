@@ -23,6 +23,7 @@ img { max-width: 100%; }
 figcaption, .settings { color: #555; font-size: 0.85rem; }
 figure { margin: 1.5rem 0; }
 summary { cursor: pointer; color: #0059b3; margin: 1rem 0; }
+@media (max-width: 45rem) { figure { overflow-x: auto; } figure img { max-width: none; width: 45rem; } }
 """
 
 WORDS = ("method", "trained", "way")  # columns of text, which begin at the left
