@@ -96,6 +96,17 @@ def verdicts(results: Mapping[str, Mapping[str, Row]]) -> str:
     return measured(body, [*heads, "auto / best other", f"auto / {AFTER}"])
 
 
+def count(results: Mapping[str, Mapping[str, Row]]) -> str:
+    """On how many problems auto meets the goal."""
+    each = [ratio(rows, best_other(rows)) for rows in results.values()]
+    judged = [value for value in each if value is not None]
+    good = sum(value <= GOAL for value in judged)
+    return (
+        f'On {good} of {len(judged)} problems, the loss of `method="auto"` is within {GOAL - 1:.0%} of the best other '
+        "hard method's."
+    )
+
+
 def losses(results: Mapping[str, Mapping[str, Row]]) -> str:
     """Every way on every problem."""
     columns = (*OURS, *BEFORE, *PEERS, AFTER)
@@ -144,7 +155,8 @@ def plot(results: Mapping[str, Mapping[str, Row]]) -> None:
 def main() -> None:
     page = json.loads((RESULTS / "learning.json").read_text())
     results = {name: page["results"][name] for name in PROBLEMS if name in page["results"]}
-    text = "\n\n".join([verdicts(results), losses(results), costs(results, page.get("costs", {}))]) + "\n"
+    parts = verdicts(results), losses(results), costs(results, page.get("costs", {})), count(results)
+    text = "\n\n".join(parts) + "\n"
     (RESULTS / "learning.md").write_text(text)
     plot(results)
     print(text)

@@ -5,8 +5,8 @@
 Flows on a network, storage, ramps, Birkhoff, curves, dispatch on grids, random sparse rows: building, forward and
 training step of a sample, peak memory, what is left of the way to the nearest point, violation; beside solvers of the
 nearest point, sample by sample. One thread, processor time. Every set and way has a process of its own and a limit of
-time; what was measured is kept in results/scale_runs.json, so that a run that was stopped goes on where it stood.
-Writes results/scale.json, scale.md and scale.svg of all sets that were measured whole.
+time. Each is written to results/scale.json as soon as it is known, so that a run that was stopped goes on where it
+stood and a few sets can be measured anew; scale.md and scale.svg show all sets that were measured whole.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ OURS, LEFT = "rayhull", "way left"
 SOLVERS = {"OSQP": "osqp", "PIQP, sparse": "piqp", "Clarabel": "clarabel"}
 WAYS = (OURS, LEFT, *SOLVERS, "Moreau")
 BATCH, FEW, FEATURES = 64, 4, 64
+FAR = 64  # spreads: where training for an objective without targets drives points
 DENSE = 2000  # coordinates up to which Moreau is asked: its rows are stated densely here
 CASES = ("case118_ieee", "case300_ieee", "case1354_pegase")
-KEPT = harness.RESULTS / "scale_runs.json"
+KEPT = harness.RESULTS / "scale.json"
 Run = dict[str, Any]
 
 
@@ -50,9 +51,9 @@ class Task:
     around: Array | float = 0.0
     spread: float = 1.0
 
-    def points(self, n: int) -> torch.Tensor:
+    def points(self, n: int, spreads: float = 1.0) -> torch.Tensor:
         drawn = np.random.default_rng(0).standard_normal((n, self.polyhedron.dim))
-        return torch.as_tensor(self.around + self.spread * drawn).reshape(n, *self.polyhedron.shape)
+        return torch.as_tensor(self.around + spreads * self.spread * drawn).reshape(n, *self.polyhedron.shape)
 
 
 # -- sets --------------------------------------------------------------------------------------------------------------
@@ -183,15 +184,19 @@ def ours(task: Task, batch: int) -> Run:
     start = time.process_time()
     into = rh.MapInto(task.polyhedron)
     built = time.process_time() - start
-    x = task.points(batch).float()
-    c = into.coefficients_of(x) if into.keeps_inside else torch.randn(batch, into.coefficients)
-    c.requires_grad_()
+    c, far = (_coefficients(into, task.points(batch, spreads).float()) for spreads in (1.0, FAR))
     with torch.no_grad():
-        forward = seconds(lambda: into(c))
+        forward, away = (seconds(lambda of=of: into(of)) for of in (c, far))
         violation = float(task.polyhedron.violation(into(c[:FEW])).max())
+    c.requires_grad_()
     step = seconds(lambda: into(c).square().sum().backward())
     why = "; ".join(part.why for part in into.parts)
-    return {"build": built, "forward": forward / batch, "step": step / batch, "violation": violation, "way": why}
+    times = {"forward": forward / batch, "far": away / batch, "step": step / batch}
+    return {"build": built, **times, "violation": violation, "way": why}
+
+
+def _coefficients(into: rh.MapInto, x: torch.Tensor) -> torch.Tensor:
+    return into.coefficients_of(x) if into.keeps_inside else torch.randn(len(x), into.coefficients)
 
 
 def left(task: Task) -> Run:
@@ -259,7 +264,7 @@ def measure(name: str, way: str, limit: float) -> Run:
 
 
 def as_table(runs: Mapping[str, Mapping[str, Run]]) -> str:
-    heads = ["set", "d", "build, s", "forward, ms", "step, ms", "MB", "way left", "violation"]
+    heads = ["set", "d", "build, s", "forward, ms", "far, ms", "step, ms", "MB", "way left", "violation"]
     heads += [f"{name}, ms" for name in (*SOLVERS, "Moreau")]
     return harness.table([row(name, ways) for name, ways in runs.items() if OURS in ways], heads)
 
@@ -268,8 +273,11 @@ def row(name: str, ways: Mapping[str, Run]) -> list[str]:
     """A set's line: milliseconds of a sample, ours and of the solvers; or why there are none."""
     own, rest = ways[OURS], ways.get(LEFT, {}).get("left")
     if own["state"] != "fine":
-        return [name, "", own["state"], *[""] * 5, *(_cell(ways.get(peer)) for peer in (*SOLVERS, "Moreau"))]
-    times = [f"{own['stated'] + own['build']:.2g}", *(f"{1e3 * own[kind]:.3g}" for kind in ("forward", "step"))]
+        return [name, "", own["state"], *[""] * 6, *(_cell(ways.get(peer)) for peer in (*SOLVERS, "Moreau"))]
+    times = [
+        f"{own['stated'] + own['build']:.2g}",
+        *(f"{1e3 * own[kind]:.3g}" if kind in own else "" for kind in ("forward", "far", "step")),
+    ]
     found = [f"{own['memory']:.0f}", "" if rest is None else f"{rest:.1%}", f"{own['violation']:.0e}"]
     return [name, str(own["d"]), *times, *found, *(_cell(ways.get(peer)) for peer in (*SOLVERS, "Moreau"))]
 
@@ -283,15 +291,18 @@ def _cell(run: Run | None) -> str:
 
 
 def publish(runs: Mapping[str, Mapping[str, Run]]) -> None:
-    harness.save("scale", {"results": runs}).with_suffix(".md").write_text(as_table(runs) + "\n", encoding="utf-8")
+    """Table and plot of the sets that were measured whole."""
+    whole = {name: runs[name] for name in SETS if set(runs.get(name, ())) >= set(WAYS)}
+    KEPT.with_suffix(".md").write_text(as_table(whole) + "\n", encoding="utf-8")
     plots.draw(["scale"])
+    print(as_table(whole))
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="NAME")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one set and way")
-    parser.add_argument("--fresh", action="store_true", help="forget the runs so far")
+    parser.add_argument("--fresh", action="store_true", help="measure these sets anew")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -301,15 +312,15 @@ def main() -> None:
     if asked.child:
         print(json.dumps(child(*asked.child)))
         return
-    runs: dict[str, dict[str, Run]] = {} if asked.fresh or not KEPT.exists() else json.loads(KEPT.read_text())
+    runs: dict[str, dict[str, Run]] = json.loads(KEPT.read_text())["results"] if KEPT.exists() else {}
     for name in asked.sets:
+        known = runs.setdefault(name, {})
         for way in WAYS:
-            if way not in runs.setdefault(name, {}):
+            if asked.fresh or way not in known:
                 print(f"{name}, {way} ...", flush=True, file=sys.stderr)
-                runs[name][way] = measure(name, way, asked.limit)
-                KEPT.write_text(json.dumps(runs, indent=1) + "\n")
-    publish({name: runs[name] for name in SETS if set(runs.get(name, ())) >= set(WAYS)})
-    print(as_table(runs))
+                known[way] = measure(name, way, asked.limit)
+                harness.save("scale", {"results": runs})
+    publish(runs)
 
 
 if __name__ == "__main__":

@@ -305,6 +305,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "exports": lambda: first_table("exports"),
     "learning_losses": lambda: nth_table("learning", 1),
     "learning_costs": lambda: nth_table("learning", 2),
+    "learning_count": lambda: nth_table("learning", 3),
     "scale": scale,
     "cones_grid": lambda: nth_table("cones", 3),
     "cones_learning": lambda: nth_table("cones", 5),
