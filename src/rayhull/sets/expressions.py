@@ -8,9 +8,9 @@ Integers and fractions stay exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,15 @@ class Variable:
     def label(self, place: int) -> str:
         """The name of one coordinate: ``coal`` or ``x[2, 5]``."""
         return indexed(self.name, place, self.shape)
+
+
+def _refused(message: str) -> Callable[..., Any]:
+    """An operation that makes no linear rule; ``message`` has places for the expression and for the other side."""
+
+    def refuse(self: Expression, other: Any = None) -> NoReturn:
+        raise TypeError(message.format(self.text(0) if self.size else "nothing", other))
+
+    return refuse
 
 
 @dataclass(eq=False)
@@ -166,20 +175,16 @@ class Expression:
             raise ZeroDivisionError(f"({self.text(0)}) is divided by 0.")
         return self * reciprocals(divisor.constant).reshape(divisor.shape)
 
-    def __rtruediv__(self, other: Any) -> Expression:
-        raise TypeError(f"division by ({self.text(0)}) is not linear: divide by numbers only.")
-
     def __matmul__(self, other: Any) -> Expression:
         return _matrix_product(self, other)
 
     def __rmatmul__(self, other: Any) -> Expression:
         return _matrix_product(other, self)
 
-    def __pow__(self, power: Any) -> Expression:
-        raise TypeError(f"({self.text(0)}) ** {power} is not linear: {LINEAR}")
-
-    def __abs__(self) -> Expression:
-        raise TypeError(f"|{self.text(0)}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
+    __rtruediv__ = _refused("division by ({}) is not linear: divide by numbers only.")
+    __pow__ = _refused("({}) ** {} is not linear: " + LINEAR)
+    __rpow__ = _refused("{1} ** ({0}) is not linear: " + LINEAR)
+    __abs__ = _refused("|{}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
 
     # -- comparisons -------------------------------------------------------------------------------------------
 
@@ -192,17 +197,10 @@ class Expression:
     def __eq__(self, other: Any) -> Rule:  # type: ignore[override]
         return _rule(self, "==", other)
 
-    def __lt__(self, other: Any) -> Rule:
-        raise TypeError(f"write <= instead of <: a set contains its boundary. {NO_MAXIMUM}")
-
-    def __gt__(self, other: Any) -> Rule:
-        raise TypeError(f"write >= instead of >: a set contains its boundary. {NO_MAXIMUM}")
-
-    def __ne__(self, other: Any) -> Rule:  # type: ignore[override]
-        raise TypeError("!= has no convex set: rules are made with <=, >= and ==.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("an expression has no truth value: compare it with <=, >= or == to make a rule.")
+    __lt__ = _refused("write <= instead of <: a set contains its boundary. " + NO_MAXIMUM)
+    __gt__ = _refused("write >= instead of >: a set contains its boundary. " + NO_MAXIMUM)
+    __ne__ = _refused("!= has no convex set: rules are made with <=, >= and ==.")
+    __bool__ = _refused("an expression has no truth value: compare it with <=, >= or == to make a rule.")
 
     # -- words -------------------------------------------------------------------------------------------------
 
