@@ -267,19 +267,22 @@ def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     Floats are judged up to rounding. Exact rows are judged exactly: a linear program proposes the multipliers y of
     rows whose sum y·a = 0 <= y·b cannot hold since y·b < 0 (Farkas' lemma), and integers prove them.
     """
-    if equalities.integers is not None and _are_inconsistent(equalities):
-        return _least_violation(rows, equalities) or tuple(equalities.names)
-    found = deepest(*rows.unit[:2], *equalities.unit[:2])
-    if found is None:
-        return _least_violation(rows, equalities)
-    if found.depth > THIN * found.scale:
+    exact = rows.integers is not None and equalities.integers is not None
+    inconsistent = equalities.integers is not None and _are_inconsistent(equalities)
+    found = None if inconsistent else deepest(*rows.unit[:2], *equalities.unit[:2])
+    if found is not None and found.depth > THIN * found.scale:
         return None
-    if rows.integers is not None and equalities.integers is not None:
+    if found is not None and exact:
         used = _used(rows, equalities, found.multipliers, found.eq_multipliers)
         if _is_refuted(*used):
-            few, few_eq = _thin(*used)
-            return (*few.names, *few_eq.names)
-    return _least_violation(rows, equalities) if found.depth < -NOT_ZERO * found.scale else None
+            return _names(*_thin(*used))
+    if found is not None and found.depth >= -NOT_ZERO * found.scale:
+        return None
+    return _least_violation(rows, equalities, exact) or (tuple(equalities.names) if inconsistent else None)
+
+
+def _names(rows: Rows, equalities: Rows) -> tuple[str, ...]:
+    return (*rows.names, *equalities.names)
 
 
 def _used(rows: Rows, equalities: Rows, y: Array, z: Array) -> tuple[Rows, Rows]:
@@ -320,28 +323,21 @@ def _is_refuted(rows: Rows, equalities: Rows) -> bool:
     return False
 
 
-def _least_violation(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
-    """Names of a small group of rows with no common point, or None if the least total violation is about 0.
+def _least_violation(rows: Rows, equalities: Rows, exact: bool) -> tuple[str, ...] | None:
+    """Names of a small group of rows with no common point, or None if the least violation is about 0.
 
-    One elastic LP (minimise the sum of violations) finds a certificate; its support is then thinned by leaving out
-    one row at a time.
+    An equality counts as two rows here, so that a point is found; one row at a time is left out of what holds it there.
     """
-    (A, b, _), (E, e, _) = rows.unit, equalities.unit
-    m, k, d = len(rows), len(equalities), rows.dim
-    elastic = sp.hstack([A, -sp.eye_array(m), sp.csr_array((m, 2 * k))], format="csr")
-    elastic_eq = sp.hstack([E, sp.csr_array((k, m)), -sp.eye_array(k), sp.eye_array(k)], format="csr")
-    cost = np.concatenate([np.zeros(d), np.ones(m + 2 * k)])
-    bounds = [(None, None)] * d + [(0, None)] * (m + 2 * k)
-    result = solve(cost, elastic, b, elastic_eq, e, bounds)
-    if result.status != 0 or result.fun <= NOT_ZERO * (1.0 + np.abs(result.x[:d]).max(initial=0.0)):
+    (A, b, _), (E, e, _), none = rows.unit, equalities.unit, Rows.empty(rows.dim).unit[:2]
+    found = deepest(sp.csr_array(sp.vstack([A, E, -E])), np.concatenate([b, e, -e]), *none)
+    if found is None or found.depth >= -NOT_ZERO * found.scale:
         return None
-    few, few_eq = _thin(*_used(rows, equalities, result.ineqlin.marginals, result.eqlin.marginals))
-    exact = rows.integers is not None and equalities.integers is not None
+    y, above, below = np.split(found.multipliers, [len(b), len(b) + len(e)])
+    few = _thin(*_used(rows, equalities, y, above - below))
     entries = np.abs(np.concatenate([A.data, E.data]))
-    unsure = result.fun < BARELY * (1.0 + np.abs(b).max(initial=0.0)) or entries[entries > 0].min(initial=1.0) < SEEN
-    if exact and unsure and not _is_refuted(few, few_eq):
-        return None
-    return (*few.names, *few_eq.names)
+    barely = found.depth > -BARELY * (1.0 + np.abs(b).max(initial=0.0))
+    unsure = barely or entries[entries > 0].min(initial=1.0) < SEEN
+    return None if exact and unsure and not _is_refuted(*few) else _names(*few)
 
 
 def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:
