@@ -279,7 +279,7 @@ def largest_margin(family: Family) -> tuple[Array, Array, float]:
         )
     program = _program(family, rows, varying)
     result = patiently(
-        lambda: solve(*program, seconds=SECONDS),
+        lambda: solve(*program),
         f"a base point that follows the sides (linear program of {program[1].shape[0]} rows, at most {SECONDS:g} s)",
     )
     if result.status == OUT_OF_TIME:
@@ -319,4 +319,4 @@ def _program(family: Family, rows: Array, varying: Array) -> tuple[Any, ...]:
     cost = np.repeat([0.0, CHANGE / max(1, m * p), 0.0, -1.0], [d * p, m * p, d, 1])
     bounds = [(None, None)] * (len(cost) - 1) + [(None, float((slack / lengths).min(initial=1.0)))]
     limits = np.concatenate([-change, change, slack])
-    return cost, margins, limits, sp.csr_array(equal), np.zeros(equal.shape[0]), bounds
+    return cost, margins, limits, sp.csr_array(equal), np.zeros(equal.shape[0]), bounds, SECONDS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.errors import BudgetExceededError, UnverifiedError
+from rayhull.errors import BudgetExceededError, EmptySetError, UnverifiedError
 from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import row_rank, solve
 from rayhull.sets.rows import Rows, count
@@ -192,10 +192,16 @@ def section(P: Polyhedron, pick: Array, at: Array) -> Polyhedron:
     """The points of P whose other coordinates are those of ``at``, in the picked coordinates alone."""
     rest = np.setdiff1d(np.arange(P.dim), pick)
     parts: list[Any] = []
-    for rows in (P.rows, P.equality_rows):
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
         matrix = rows.matrix.toarray()
         keep = np.abs(matrix[:, pick]).any(1)
-        parts += [matrix[keep][:, pick], (rows.rhs - matrix[:, rest] @ at[rest])[keep]]
+        left = rows.rhs - matrix[:, rest] @ at[rest]
+        size = np.abs(rows.rhs) + np.abs(matrix[:, rest]) @ np.abs(at[rest])
+        broken = np.flatnonzero(~keep & ((np.abs(left) if equal else -left) > SAME * size))
+        if len(broken):
+            name = rows.names[broken[0]]
+            raise EmptySetError(f"The section is empty: {name} is broken at this point, wherever one looks.", (name,))
+        parts += [matrix[keep][:, pick], left[keep]]
     A, b, A_eq, b_eq = parts
     return type(P)(A, b, A_eq, b_eq, shape=len(pick))
 

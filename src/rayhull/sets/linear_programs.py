@@ -190,6 +190,9 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
         >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
         (True, False)
     """
+    from rayhull.sets.polyhedron import need_set
+
+    need_set(Q)
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
     equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import GivenSides, as_numpy, event_last, is_torch, read_given
+from rayhull.sets.reading import GivenSides, as_numpy, event_last, in_order, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -88,15 +88,18 @@ def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[Gi
 
 
 def _hold_exactly(P: Statement, x: Array, given: GivenSides) -> Array:
-    inside, x = np.isfinite(x).all(axis=1), np.where(np.isfinite(x), x, 0.0)
+    inside: Array = np.asarray(np.isfinite(x).all(axis=1))
+    x = np.where(np.isfinite(x), x, 0.0)
     upper, lower = given.get("upper"), given.get("lower")
     for bound, stated, limit, sign in ((upper, P.upper, float_below, 1), (lower, P.lower, float_above, -1)):
-        if bound is not None or stated is not None:
-            most = limit(stated.ravel()) if bound is None and stated is not None else bound
+        most: Any = limit(stated.ravel()) if bound is None and stated is not None else bound
+        if most is not None:
             inside &= (sign * x <= sign * most).all(axis=1)
     for rows, A, b, equal in _stated_and_given(P, given):
         inside &= _rows_hold(rows, A, b, x, equal=equal)
-    return inside & P.cones_hold_exactly(x, given) if hasattr(P, "cones_hold_exactly") else inside
+    if hasattr(P, "cones_hold_exactly"):
+        inside &= P.cones_hold_exactly(x, given)
+    return inside
 
 
 def _read(P: Statement, x: Any, axis: int, sides: GivenSides, floats: Callable[[Any], Any]) -> Any:
@@ -110,8 +113,8 @@ def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
     """x as (samples, d) and its batch shape, after a check of its event shape."""
     if not is_torch(x):
         x = np.asarray(by_name(P, x))
-        if x.dtype.kind not in "iubf":
-            raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
+    if x.is_complex() if is_torch(x) else x.dtype.kind not in "iubf":
+        raise TypeError(f"points must be real numbers, got an array of {x.dtype}: give np.asarray(x, float).")
     event, batch = P.shape, tuple(x.shape[: max(0, x.ndim - len(P.shape))])
     if tuple(x.shape[len(batch) :]) != event:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
@@ -120,20 +123,8 @@ def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
 
 def by_name(P: Statement, x: Any) -> Any:
     """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
-    labels = getattr(x, "columns", getattr(x, "index", None))
-    if P.coordinate_names is None or labels is None or callable(labels):
-        return x
-    labels = list(labels)
-    if not any(isinstance(label, str) for label in labels):
-        return x
-    if sorted(map(str, labels)) != sorted(P.coordinates):
-        mine, other = (", ".join(map(str, names[:6])) + ", ..." * (len(names) > 6) for names in (P.coordinates, labels))
-        raise ValueError(
-            f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
-            "as frame[list(P.coordinates)], or the numbers without names."
-        )
-    values = np.asarray(x)[..., [labels.index(name) for name in P.coordinates]]
-    return values.reshape(*values.shape[:-1], *P.shape)
+    values = x if P.coordinate_names is None else in_order(P.coordinates, x)
+    return x if values is x else values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the slack of every rule at a point, by name -----------------------------------------------------------------------
@@ -200,7 +191,7 @@ def slack(P: Statement, x: Any) -> Slack:
     first = 0.0 - abs(parts[0][0])
     values = _namespace(points).concatenate([first, *(part[0] for part in parts[1:])], axis=1)  # (n, m)
     plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
-    order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
+    order = np.argsort(np.where(np.isnan(plain), -np.inf, plain).min(0, initial=np.inf), kind="stable")
     kinds = _kinds(plain, margin, len(P.equality_rows))
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
     return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
@@ -211,11 +202,12 @@ def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     x = _float64(points)
     excess, exponents, (norms, c) = _excess(rows, x)
     scale, size = _like(x, np.ldexp(1.0, exponents)), _namespace(x).amax(abs(x), axis=1)[:, None]
+    size = _namespace(x).where(_namespace(x).isfinite(size), size, _like(x, np.zeros(1)))  # infinity tolerates nothing
     return (0.0 - excess) * scale, ULPS * _eps(points) * (size * norms + abs(c)) * scale
 
 
 def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
-    broken = np.any(values < -tolerance, axis=0).tolist()
+    broken = np.any(~(values >= -tolerance), axis=0).tolist()  # NaN, too
     binds = np.any(values <= tolerance, axis=0).tolist()
     kinds = ["broken" if b else "binds" if t else "" for b, t in zip(broken, binds, strict=True)]
     return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
@@ -233,8 +225,11 @@ def explain(P: Any, x: Any) -> str:
           2 rules have slack, the least 60: gas >= 0
     """
     found: Slack = P.slack(x)
-    if len(flatten(P, x)[0]) != 1:
+    points = as_numpy(flatten(P, x)[0])
+    if len(points) != 1:
         raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
+    for i in np.flatnonzero(~np.isfinite(points[0]))[:1]:
+        return f"The point is outside: {P.coordinates[i]} is {points[0, i]}, and a set holds finite numbers alone."
     broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
     rules, be = count(len(found), "rule"), "is" if len(broken) == 1 else "are"
     verdict = f"outside: {len(broken)} of {rules} {be} broken" if broken else f"inside: all {rules} hold"

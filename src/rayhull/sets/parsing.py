@@ -10,9 +10,10 @@ variable:=  name ["[" index ("," index)* "]"]         one token; index: a number
 
 from __future__ import annotations
 
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -25,6 +26,7 @@ from rayhull.sets.reading import Shape
 from rayhull.sets.rules import rules, variables
 
 NO_NAMES = ("inf", "infinity", "nan")  # what people write for numbers
+MOST = 10_000_000  # coordinates that an index asks for
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
 DEEPEST = 100  # parentheses inside parentheses
 FUNCTIONS = ("sum", "mean", "diff")
@@ -94,9 +96,7 @@ class _Parser:
                 continue
             found += self._rule()
             if (token := self._peek()).kind not in ("end", "stop"):
-                before = self.tokens[self.at - 1]
-                hint = f": write {before.text}*{token.text}" if (before.kind, token.kind) == ("number", "name") else ""
-                self._refuse(token, f"expected an operator, got {token.text!r}{hint}.")
+                self._refuse(token, f"expected an operator, got {token.text!r}{self._hint(token)}.")
         if not found:
             raise ValueError("the text holds no rule, such as coal + gas <= 100.")
         return rules(found, variables=tuple(self.variables.values()))
@@ -115,10 +115,18 @@ class _Parser:
             sides.append(self._sum())
         if not signs:
             before = self.text[start.place : self._peek().place].strip()
-            self._refuse(self._peek(), f"expected <=, >= or == after {before!r}, got {self._found()}.")
+            got = f"{self._found()}{self._hint(self._peek())}"
+            self._refuse(self._peek(), f"expected <=, >= or == after {before!r}, got {got}.")
         compared = zip(sides, signs, sides[1:], strict=False)
         found = [self._safely(sign, partial(SIGNS[sign.text], left, right)) for left, sign, right in compared]
         return found if name is None else [rule.named(name) for rule in found]
+
+    def _hint(self, token: Token) -> str:
+        """What may have been meant where an operator is missing before a name."""
+        before = self.tokens[self.at - 1]
+        if token.text in ("and", "or"):
+            return ": rules stand side by side, with ; between them, and all of them hold"
+        return f": write {before.text}*{token.text}" if (before.kind, token.kind) == ("number", "name") else ""
 
     def _sum(self, least: int = 1) -> Expression:
         """Operators that bind at least so tightly, from left to right."""
@@ -208,6 +216,8 @@ class _Parser:
     def _strange(character: str) -> str:
         if character in "[]":
             return "an index stands in brackets after a name, as in x[0, 1:], in one line."
+        if character == ",":
+            return "a number has a point, as in 1.5, and ; stands between rules: a comma has no meaning here."
         if character in "<>":
             return f"a set contains its boundary: write {character}= instead of {character}."
         if character in "!^":
@@ -230,6 +240,8 @@ class _Parser:
             old = shapes.setdefault(name, sizes) if sizes and len(sizes) == len(key) else []
             if len(old) == len(sizes) > 0:  # another number of indices is refused where it stands
                 shapes[name] = [max(a, b) for a, b in zip(old, sizes, strict=True)]
+                if (size := math.prod(shapes[name])) > MOST:
+                    raise ValueError(f"{name} has {size} coordinates by its largest index: give shapes=.")
         return {name: tuple(sizes) for name, sizes in shapes.items()}
 
     # -- refusals ----------------------------------------------------------------------------------------------
