@@ -63,7 +63,7 @@ def test_a_section_through_a_point_outside_is_empty_whatever_is_shown():
     with pytest.raises(rh.EmptySetError, match=r"section is empty: upper bound of x\[2\] is broken"):
         rh.box(0, 1, 4).plot((0, 1), at=[0, 0, 5, 0])
     third = rh.sum_to(1, 3) & rh.Polyhedron(A_eq=[[0, 0.1, 0.2]], b_eq=[0.3])
-    assert rh.product(third, rh.box(0, 1, 2)).plot((3, 4), at=[-1 / 3, 1 / 3, 1, 0, 0])  # met up to rounding
+    assert rh.product(third, rh.box(0, 1, 2)).plot((3, 4), at=[-1, 1, 1, 0, 0])  # met up to rounding
 
 
 @pytest.mark.parametrize(

@@ -374,7 +374,7 @@ def test_numpys_functions_take_variables():
     for f in (
         lambda u, v: np.diff(u, axis=0),
         lambda u, v: np.sum(u) - np.mean(v, axis=1),
-        lambda u, v: np.dot([1, 2], u) + np.matmul([3, 4], v),
+        lambda u, v: np.dot([1, 2], u) + np.array([3, 4]) @ v,
         lambda u, v: np.concatenate([u, v], axis=1),
         lambda u, v: np.stack([u, 1 - v], axis=-1),
         lambda u, v: np.roll(u, 1, axis=1) + np.transpose(np.flip(v)).reshape(2, 3),
@@ -442,7 +442,7 @@ def test_rows_and_bounds_with_labels_are_taken_by_the_names_of_coordinates():
     assert (P.A.tolist(), P.lower.tolist()) == ([[2, 1]], [1, 0])
     with pytest.raises(ValueError, match="columns are called gas, oil"):
         rh.Polyhedron(Frame(["gas", "oil"], [[1, 2]]), 4, coordinates=names)
-    with pytest.raises(ValueError, match="names for the rows of A came without A"):
+    with pytest.raises(ValueError, match="a list of names was given without A"):
         rh.Polyhedron(lower=0, shape=2, names=["cap"])
 
 

@@ -42,7 +42,8 @@ def describe(P: Polyhedron) -> str:
     kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
     kind += f" with {count(lines, 'line')}" if (lines := lineality(P)) else ""
     names = f" ({_listed(P.coordinates, 2 * MOST)})" if P.coordinate_names is not None else ""
-    where = f"{count(P.dim, 'coordinate')}{names} in {blocks(P.block_groups)}"
+    groups = P.mirrored_groups if P.intervals.all() else P.block_groups  # many different intervals side by side
+    where = f"{count(P.dim, 'coordinate')}{names} in {blocks(groups)}"
     numbers = "exact numbers" if P.is_exact else "floats"
     return f"{P!r}\n  {kind}, {numbers}, {where}\n  {', '.join(counts)}{_dependent(P)}{_hidden(P)}"
 
@@ -85,15 +86,17 @@ def _hidden(P: Polyhedron) -> str:
 
 def lineality(P: Polyhedron) -> int:
     """The number of independent directions along which no row changes."""
+    if P.intervals.all():
+        return 0
     pairs = ((len(group.index), group.polyhedron) for group in P.block_groups)
     return sum(n * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows]))) for n, block in pairs)
 
 
 def blocks(groups: Sequence[BlockGroup]) -> str:
     """How many blocks, and how large the first kinds are where there are several."""
-    parts = [f"{len(g.index)} of {g.index.shape[1]}" for g in groups[:MOST]]
+    parts = [f"{len(g.blocks)} of {g.blocks.shape[1]}" for g in groups[:MOST]]
     more = f" and {count(len(groups) - MOST, 'kind')} more" if len(groups) > MOST else ""
-    number = sum(len(g.index) for g in groups)
+    number = sum(len(g.blocks) for g in groups)
     return count(number, "block") + (f" ({', '.join(parts)}{more})" if number > 1 else "")
 
 

@@ -150,7 +150,7 @@ class Expression:
         name = function.__name__
         if name in ("sum", "mean", "diff"):
             return getattr(expression(given[0]), name)(*given[1:], **options)
-        if name in ("dot", "matmul"):
+        if name == "dot":
             return _matrix_product(*given)
         if name not in MOVES:
             raise TypeError(f"numpy.{name} takes no variables: {LINEAR} {NO_MAXIMUM}")

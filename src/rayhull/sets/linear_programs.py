@@ -5,7 +5,7 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -195,24 +195,32 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
     need_set(Q)
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
-    equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
-    above = equal | set(_keys(P.rows))
-    return _holds(P, Q.rows, 1, above) and all(_holds(P, Q.equality_rows, sign, equal) for sign in (1, -1))
+    if P.fingerprint == Q.fingerprint:
+        return True
+    tightest: dict[bytes, float] = {}
+    equal = dict(_by_key(P.equality_rows))  # an inequality of P does not answer for an equality of Q
+    for key, c in (*_by_key(P.rows), *equal.items()):
+        tightest[key] = min(c, tightest.get(key, np.inf))
+    above = [i for i, (key, c) in enumerate(_by_key(Q.rows)) if tightest.get(key, np.inf) > c]
+    beside = [i for i, (key, c) in enumerate(_by_key(Q.equality_rows)) if equal.get(key) != c]
+    return _holds(P, Q.rows.take(np.array(above)), 1) and all(
+        _holds(P, Q.equality_rows.take(np.array(beside)), sign) for sign in (1, -1)
+    )
 
 
-def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:
+def _holds(P: Polyhedron, rows: Rows, sign: int) -> bool:
     A, b, _ = rows.unit
     own = typical_size(P)
-    open_rows = (i for i, key in enumerate(_keys(rows)) if key not in known)
-    return all(maximum(P, sign * A[[i]].toarray()[0]) <= sign * b[i] + SAME * (own + abs(b[i])) for i in open_rows)
+    tolerated = SAME * (own + np.abs(b))
+    return all(maximum(P, sign * A[[i]].toarray()[0]) <= sign * b[i] + tolerated[i] for i in range(len(rows)))
 
 
-def _keys(rows: Rows) -> list[bytes]:
-    """Each row as bytes: rows that both sets state need no program."""
+def _by_key(rows: Rows) -> Iterator[tuple[bytes, float]]:
+    """The coefficients of each row as bytes, and its right-hand side: rows that both sets state need no program."""
     matrix = rows.matrix.sorted_indices()
-    parts = (np.split(v, matrix.indptr[1:-1]) for v in (matrix.indices.astype(np.int64), matrix.data))
-    entries = zip(*parts, rows.rhs, strict=False)
-    return [places.tobytes() + b"|" + numbers.tobytes() + c.tobytes() for places, numbers, c in entries]
+    places, numbers = (np.split(v, matrix.indptr[1:-1]) for v in (matrix.indices.astype(np.int64), matrix.data))
+    keys = (where.tobytes() + b"|" + what.tobytes() for where, what in zip(places, numbers, strict=True))
+    return zip(keys, rows.rhs.tolist(), strict=False)
 
 
 # -- is the set empty, and which of its rows contradict each other -----------------------------------------------------

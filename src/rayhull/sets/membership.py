@@ -267,7 +267,9 @@ def _excesses(P: Statement, x: Any, given: GivenSides) -> Iterator[tuple[Any, Ar
         own = bound if bound is not None or stated is None else _like(x, stated.ravel())
         if own is not None:
             c = sign * own
-            yield sign * x - c, none, (1.0, c), False
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                over = sign * x - c
+            yield over, none, (1.0, c), False
     if hasattr(P, "cones"):
         over, sizes = P.excess(x, given)  # type: ignore[attr-defined]
         yield over, none, sizes, False

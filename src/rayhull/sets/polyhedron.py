@@ -89,8 +89,8 @@ class Polyhedron(PointSet):
     ) -> None:  # fmt: skip
         for letter, matrix, rhs, called in (("A", A, b, names), ("A_eq", A_eq, b_eq, eq_names)):
             if matrix is None and (rhs is not None or called is not None):
-                what = letter.replace("A", "b") if called is None else f"names for the rows of {letter}"
-                raise ValueError(f"{what} came without {letter}: give both, or none.")
+                what = "a list of names" if rhs is None else letter.replace("A", "b")
+                raise ValueError(f"{what} was given without {letter}.")
         if coordinates is not None:
             A, A_eq, lower, upper = (in_order(coordinates, part) for part in (A, A_eq, lower, upper))
         event = None if shape is None else as_shape(shape)

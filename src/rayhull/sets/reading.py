@@ -31,9 +31,10 @@ def as_array(values: Any, name: str) -> Array:
     """Numbers as a NumPy array of int64, float64 or Python numbers; a clear refusal for anything else."""
     if is_torch(values):
         if values.requires_grad:
+            side, own = (name, name) if name.isidentifier() else ("b", "tensor")
             raise ValueError(
                 f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give "
-                "what is learned with each call, as in layer(h, b=...), or state the set with tensor.detach()."
+                f"what is learned with each call, layer(h, {side}=...), or state the set with {own}.detach()."
             )
         values = as_numpy(values)
     if np.ma.is_masked(values) or sp.issparse(values):
