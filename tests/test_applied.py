@@ -77,3 +77,29 @@ def test_a_corridor_follows_its_path():
         rh.corridor(path[[0, 0, 1]], 1)
     with pytest.raises(ValueError, match=r"\(n, 2\)"):
         rh.corridor(t, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rh.storage(3, 1, 1, 1.5), r"efficiency must be a share in \(0, 1\]"),
+        (lambda: rh.storage(3, 1, 1, (1, 1, 1)), "or a pair"),
+        (lambda: rh.flow([("a", "b")], ["a", "b", "a"]), "each once"),
+        (lambda: rh.hierarchy({}), "one name or more"),
+        (lambda: rh.birkhoff(0), "a shape is one or more positive whole sizes"),
+        (lambda: rh.reconciled([[1, 1], [1, 0], [0, 1]], ["a", "b"]), "S has 3 series, 2 of them at the bottom"),
+        (lambda: rh.corridor([[0, 0], [1, 0], [0, 0]], 1), "turns back at point 1"),
+        (lambda: rh.corridor([[0, 0], [np.nan, 0]], 1), "points holds NaN"),
+        (lambda: rh.Polyhedron(np.ma.masked_array(np.eye(2), np.eye(2)), 1), "without a mask"),
+        (lambda: rh.simplex(3).is_subset(rh.box(0, 1)), "expected a set, got ShapelessBox"),
+    ],
+)
+def test_what_makes_no_set_is_refused_with_a_next_step(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+def test_a_pair_of_efficiencies_is_any_array_and_demands_may_come_by_name():
+    assert rh.storage(3, 1, 1, np.array([0.5, 0.25])) == rh.storage(3, 1, 1, (0.5, 0.25))
+    edges, nodes = [("a", "b"), ("b", "c")], ["a", "b", "c"]
+    assert rh.flow(edges, nodes, demand={"c": 2, "a": -2}) == rh.flow(edges, nodes, demand=[-2, 0, 2])

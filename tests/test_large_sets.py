@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -447,3 +448,15 @@ def counted(run: Callable[..., Any], calls: list[int]) -> Callable[..., Any]:
         return run(*given)
 
     return wrapped
+
+
+def test_large_boxes_are_compared_and_described_without_a_program_or_a_set_for_each_coordinate(monkeypatch):
+    monkeypatch.setattr("rayhull.sets.linear_programs.maximum", None)
+    P = rh.box(-1, 1, 20_000)
+    assert P.same_set(rh.box(-1, 1, 20_000))
+    assert P.is_subset(rh.box(-2, 1, 20_000))
+    assert (rh.sum_to(1, 5) & rh.box(0, 1)).is_subset(rh.Polyhedron([[1] * 5], 2, lower=-1))
+    start = time.process_time()
+    many = rh.box(0, np.random.default_rng(0).uniform(1, 2, 20_000))
+    assert "20000 coordinates in 20000 blocks (20000 of 1)" in many.describe()
+    assert time.process_time() - start < 5

@@ -59,6 +59,29 @@ def test_a_section_keeps_the_other_coordinates():
         section(P, np.array([0, 1]), np.array([0, 0, 2.0]))
 
 
+def test_a_section_through_a_point_outside_is_empty_whatever_is_shown():
+    with pytest.raises(rh.EmptySetError, match=r"section is empty: upper bound of x\[2\] is broken"):
+        rh.box(0, 1, 4).plot((0, 1), at=[0, 0, 5, 0])
+    third = rh.sum_to(1, 3) & rh.Polyhedron(A_eq=[[0, 0.1, 0.2]], b_eq=[0.3])
+    assert rh.product(third, rh.box(0, 1, 2)).plot((3, 4), at=[-1, 1, 1, 0, 0])  # met up to rounding
+
+
+@pytest.mark.parametrize(
+    ("d", "options", "message"),
+    [
+        (2, {"window": 3}, "two corners .* of 2 numbers or one each, got 3"),
+        (2, {"window": (1, 0)}, "two corners"),
+        (4, {"coordinates": (0, 0)}, "different coordinates"),
+        (4, {"coordinates": (0, 1.7)}, "out of range"),
+        (4, {"coordinates": (0, 1), "at": [0, 0]}, r"points must have shape \(\*, 4\)"),
+        (1, {}, "the set has one"),
+    ],
+)
+def test_a_picture_that_cannot_be_is_refused(d, options, message):
+    with pytest.raises(ValueError, match=message):
+        rh.nonnegative(d).plot(**options)
+
+
 def test_faces_in_space_close_up():
     found = outline((rh.box(0, 1, 3) & rh.Polyhedron([[2, 2, 2]], 5)).generators(), None, np.zeros((0, 3)))
     sizes = sorted(len(face) for face in found.faces)

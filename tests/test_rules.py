@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import rayhull as rh
@@ -365,3 +366,97 @@ def test_what_reads_as_a_number_is_no_variable(text):
     with pytest.raises(ValueError, match="no name for a variable"):
         rh.parse(text)
     assert rh.parse("inflow <= 1").coordinates == ("inflow",)
+
+
+def test_numpys_functions_take_variables():
+    x, y = rh.variables("x", "y", shape=(2, 3))
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3) ** 2
+    for f in (
+        lambda u, v: np.diff(u, axis=0),
+        lambda u, v: np.sum(u) - np.mean(v, axis=1),
+        lambda u, v: np.dot([1, 2], u) + np.array([3, 4]) @ v,
+        lambda u, v: np.concatenate([u, v], axis=1),
+        lambda u, v: np.stack([u, 1 - v], axis=-1),
+        lambda u, v: np.roll(u, 1, axis=1) + np.transpose(np.flip(v)).reshape(2, 3),
+        lambda u, v: np.hstack([np.ravel(u), v[0]]),
+    ):
+        assert np.allclose(value_at(f(x, y), x=a, y=b).astype(float), f(a, b))
+    for f in (np.cumsum, np.max, np.sort):
+        with pytest.raises(TypeError, match="takes no variables"):
+            f(x)
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_sparse_matrices_multiply_variables_and_stay_exact(kind):
+    x, matrix = rh.variables("x", shape=(3, 2)), np.array([[1, 0, 2], [0, 0, -3]])
+    values = np.arange(6).reshape(3, 2)
+    A = kind(matrix)
+    assert (value_at(A @ x, x=values) == matrix @ values).all()
+    assert (value_at(A @ x[:, 0], x=values) == matrix @ values[:, 0]).all()
+    assert (value_at(x.T @ A.T, x=values) == values.T @ matrix.T).all()
+    assert rh.rules(A @ x[:, 1] <= 1) == rh.rules(matrix @ x[:, 1] <= 1)
+    with pytest.raises(ValueError, match=r"shape \(2, 3\) does not go with an expression of shape \(2, 3\)"):
+        A @ x.T
+
+
+def test_statements_of_an_array_are_counted_only_one_by_one():
+    x = rh.variables("x", shape=3)
+    assert repr(rh.at_most(2, *x)) == "x[0] + x[1] + x[2] <= 2"
+    for statements in ((), (x,)):
+        with pytest.raises(TypeError, match=r"at_most\(1, \*x\) of an array x"):
+            rh.at_most(1, *statements)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_point_that_is_not_finite_is_explained_as_outside(bad, kind):
+    P = rh.parse("coal + gas <= 3; 0 <= coal <= 2; gas >= 0")
+    x = kind(np.array([1.0, bad]))
+    assert P.explain(x) == f"The point is outside: gas is {bad}, and a set holds finite numbers alone."
+    assert "broken" in P.slack(x).kinds
+    assert P.slack(x).kinds[0] == "broken"
+    assert x not in P
+
+
+def test_points_must_be_real_numbers():
+    for x in (np.zeros(2, complex), torch.zeros(2, dtype=torch.complex64), np.array([Fraction(1), 2], object)):
+        with pytest.raises(TypeError, match=r"must be real numbers, got an array of .*: give np.asarray\(x, float\)"):
+            rh.box(0, 1, 2).contains(x)
+
+
+class Labelled:
+    """What a Series of pandas and its kin have in common."""
+
+    def __init__(self, index, values):
+        self.index, self.values = index, np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_rows_and_bounds_with_labels_are_taken_by_the_names_of_coordinates():
+    names = ["coal", "gas"]
+    P = rh.Polyhedron(
+        Frame(["gas", "coal"], [[1, 2]]), 4, lower=Labelled(["gas", "coal"], [0, 1]), upper=9, coordinates=names
+    )
+    assert (P.A.tolist(), P.lower.tolist()) == ([[2, 1]], [1, 0])
+    with pytest.raises(ValueError, match="columns are called gas, oil"):
+        rh.Polyhedron(Frame(["gas", "oil"], [[1, 2]]), 4, coordinates=names)
+    with pytest.raises(ValueError, match="a list of names was given without A"):
+        rh.Polyhedron(lower=0, shape=2, names=["cap"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x <= 1 and y <= 2", "rules stand side by side, with ; between them"),
+        ("2x <= 1", r"write 2\*x"),
+        ("x <= 1,5", "a number has a point"),
+        ("x[99999999999] <= 1", "x has 100000000000 coordinates by its largest index"),
+        ("x[1.5] <= 1", "expected an index such as 2, -1 or 1:3, got '1.5'"),
+        ("x[3 <= 1", "an index stands in brackets after a name"),
+    ],
+)
+def test_what_people_write_in_place_of_a_rule_is_met_with_the_next_step(text, message):
+    with pytest.raises(ValueError, match=message):
+        rh.parse(text)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from rayhull.exact.numbers import Array
 from rayhull.sets.expressions import Rule
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.reading import Shape, as_array, as_shape
+from rayhull.sets.reading import Shape, as_array, as_shape, refuse_unless_finite
 from rayhull.sets.ready_made import image_of_tiles, monotone, ordered
 from rayhull.sets.rules import rules, variables
 
@@ -152,6 +152,10 @@ def reconciled(S: Any, coordinates: Sequence[str] | None = None) -> Polyhedron:
         raise ValueError(f"S must be a matrix (series, bottom series), got shape {matrix.shape}.")
     bottom = _bottom_rows(matrix)
     names = tuple(f"x[{i}]" for i in range(len(matrix))) if coordinates is None else tuple(coordinates)
+    if len(names) != len(matrix) or len(bottom) == len(matrix):
+        raise ValueError(
+            f"S has {len(matrix)} series, {len(bottom)} of them at the bottom: name each, and state one sum or more."
+        )
     series = [variables(name) for name in names]
     total = [sum(w * series[bottom[j]] for j, w in enumerate(row) if w) for row in matrix.tolist()]
     upper = [i for i in range(len(matrix)) if i not in bottom]
@@ -189,13 +193,17 @@ def corridor(points: Any, width: Any, length: Any = None) -> Polyhedron:
         array([ True, False])
     """
     path = as_array(points, "points").astype(float)
+    refuse_unless_finite("points", path)
     if path.ndim != 2 or path.shape[1] != 2 or len(path) < 2:
         raise ValueError(f"points must be a path (n, 2) of two or more points, got shape {path.shape}.")
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
     if not steps.all():
         raise ValueError("two neighbouring points of the path are the same: it has no direction there.")
     along = np.gradient(path, axis=0)
-    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    lengths = np.linalg.norm(along, axis=1, keepdims=True)
+    if not lengths.all():
+        raise ValueError(f"the path turns back at point {int(lengths.argmin())}, without a direction: split it there.")
+    along /= lengths
     across = along[:, ::-1] * [-1, 1]
     near = np.minimum(np.append(steps, math.inf), np.insert(steps, 0, math.inf)) / 2 if length is None else length
     x = variables("x", shape=path.shape)

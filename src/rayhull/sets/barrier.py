@@ -4,7 +4,6 @@ r"""The log barrier's minimiser by Newton steps, for rows that are sparse, dense
 
 A step solves with the Hessian H = WᵀW + ρ I, W the rows over their slacks. Sparse rows keep H sparse. Rows that are
 many and not very sparse are multiplied as a dense matrix, which is faster; bounds beside them only touch H's diagonal.
-Filled rows that are few beside the coordinates, and nothing else, are seen in their own span: x is p beyond it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ MET = 1e-9  # and the error of the equalities, which the start need not meet
 SMALL = 300  # coordinates up to which every step is dense
 LARGE, HUGE, FILLED = 20_000, 10_000_000, 0.01  # entries between which rows with this share of non-zeros become dense
 TOUCH = 1e-12  # of softness, for dependent equalities
-FEW = 0.5  # rows for each coordinate up to which steps are taken in the rows' span
 
 
 def newton(
@@ -37,11 +35,7 @@ def newton(
         >>> newton(A, np.array([4.0, 0, 2, 2]), none, np.zeros(0), np.array([1.0, 1]), 0.0).round(6) + 0.0
         array([2., 0.])
     """
-    filled, every = is_filled(A), bool((np.diff(A.indptr) > 1).all())
-    if filled and ridge > 0 and every and not E.shape[0] and len(b) <= FEW * A.shape[1]:
-        inside = _in_span(A.toarray(), b, x, ridge, np.broadcast_to(towards, x.shape))
-        if (b - A @ inside > 0).all():
-            return inside
+    filled = is_filled(A)
     size = float(np.abs(e).max(initial=0.0))
     for _ in range(STEPS):
         inverse = 1 / (b - A @ x)
@@ -69,14 +63,6 @@ def one_by_one(low: Array, high: Array, x: Array, ridge: Array | float, towards:
         if (slope * step).min() > -CLOSE:
             break
     return x
-
-
-def _in_span(rows: Array, b: Array, x: Array, ridge: float, towards: Array) -> Array:
-    """The minimiser for few rows A = L Qᵀ without equalities: x = p + Q (z - Qᵀp), z the minimiser for the rows L."""
-    basis, upper = np.linalg.qr(rows.T)  # (n, m), (m, m)
-    near, none = basis.T @ towards, sp.csr_array((0, len(b)))
-    z = newton(sp.csr_array(upper.T), b, none, np.zeros(0), basis.T @ x, ridge, near)
-    return np.asarray(towards + basis @ (z - near))
 
 
 def is_filled(A: sp.csr_array) -> bool:

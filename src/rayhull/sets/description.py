@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayhull.errors import BudgetExceededError, UnverifiedError
+from rayhull.errors import BudgetExceededError, EmptySetError, UnverifiedError
 from rayhull.exact.numbers import Array
 from rayhull.sets.linear_programs import row_rank, solve
 from rayhull.sets.rows import Rows, count
@@ -42,7 +42,8 @@ def describe(P: Polyhedron) -> str:
     kind = "a cone" if P.is_cone else "bounded" if P.is_bounded else "unbounded"
     kind += f" with {count(lines, 'line')}" if (lines := lineality(P)) else ""
     names = f" ({_listed(P.coordinates, 2 * MOST)})" if P.coordinate_names is not None else ""
-    where = f"{count(P.dim, 'coordinate')}{names} in {blocks(P.block_groups)}"
+    groups = P.mirrored_groups if P.intervals.all() else P.block_groups  # many different intervals side by side
+    where = f"{count(P.dim, 'coordinate')}{names} in {blocks(groups)}"
     numbers = "exact numbers" if P.is_exact else "floats"
     return f"{P!r}\n  {kind}, {numbers}, {where}\n  {', '.join(counts)}{_dependent(P)}{_hidden(P)}"
 
@@ -85,15 +86,17 @@ def _hidden(P: Polyhedron) -> str:
 
 def lineality(P: Polyhedron) -> int:
     """The number of independent directions along which no row changes."""
+    if P.intervals.all():
+        return 0
     pairs = ((len(group.index), group.polyhedron) for group in P.block_groups)
     return sum(n * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows]))) for n, block in pairs)
 
 
 def blocks(groups: Sequence[BlockGroup]) -> str:
     """How many blocks, and how large the first kinds are where there are several."""
-    parts = [f"{len(g.index)} of {g.index.shape[1]}" for g in groups[:MOST]]
+    parts = [f"{len(g.blocks)} of {g.blocks.shape[1]}" for g in groups[:MOST]]
     more = f" and {count(len(groups) - MOST, 'kind')} more" if len(groups) > MOST else ""
-    number = sum(len(g.index) for g in groups)
+    number = sum(len(g.blocks) for g in groups)
     return count(number, "block") + (f" ({', '.join(parts)}{more})" if number > 1 else "")
 
 
@@ -192,10 +195,16 @@ def section(P: Polyhedron, pick: Array, at: Array) -> Polyhedron:
     """The points of P whose other coordinates are those of ``at``, in the picked coordinates alone."""
     rest = np.setdiff1d(np.arange(P.dim), pick)
     parts: list[Any] = []
-    for rows in (P.rows, P.equality_rows):
+    for rows, equal in ((P.rows, False), (P.equality_rows, True)):
         matrix = rows.matrix.toarray()
         keep = np.abs(matrix[:, pick]).any(1)
-        parts += [matrix[keep][:, pick], (rows.rhs - matrix[:, rest] @ at[rest])[keep]]
+        left = rows.rhs - matrix[:, rest] @ at[rest]
+        size = np.abs(rows.rhs) + np.abs(matrix[:, rest]) @ np.abs(at[rest])
+        broken = np.flatnonzero(~keep & ((np.abs(left) if equal else -left) > SAME * size))
+        if len(broken):
+            name = rows.names[broken[0]]
+            raise EmptySetError(f"The section is empty: {name} is broken at this point, wherever one looks.", (name,))
+        parts += [matrix[keep][:, pick], left[keep]]
     A, b, A_eq, b_eq = parts
     return type(P)(A, b, A_eq, b_eq, shape=len(pick))
 

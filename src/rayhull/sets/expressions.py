@@ -8,17 +8,22 @@ Integers and fractions stay exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, add, grouped_sums, joined, multiply, reciprocals
 from rayhull.sets.reading import as_array
 from rayhull.sets.rows import affine_text, indexed, row_entries
 
 NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
+MOVES = {  # functions of NumPy that put entries elsewhere
+    *("concatenate", "stack", "hstack", "vstack", "ravel", "reshape", "transpose", "moveaxis", "swapaxes", "roll"),
+    *("flip", "repeat", "tile", "take", "squeeze", "expand_dims", "broadcast_to", "atleast_1d"),
+}
 LINEAR = "a rule adds variables times numbers. Squares go into rayhull.norm(e) <= c or rayhull.quadratic(Q, q, r)."
 
 
@@ -37,6 +42,15 @@ class Variable:
     def label(self, place: int) -> str:
         """The name of one coordinate: ``coal`` or ``x[2, 5]``."""
         return indexed(self.name, place, self.shape)
+
+
+def _refused(message: str) -> Callable[..., Any]:
+    """An operation that makes no linear rule; ``message`` has places for the expression and for the other side."""
+
+    def refuse(self: Expression, other: Any = None) -> NoReturn:
+        raise TypeError(message.format(self.text(0) if self.size else "nothing", other))
+
+    return refuse
 
 
 @dataclass(eq=False)
@@ -125,6 +139,27 @@ class Expression:
             self = after - before
         return self
 
+    def __array__(self, dtype: None = None, copy: None = None) -> Array:
+        """One object, so that a sparse matrix of SciPy leaves its product with an expression to the expression."""
+        found = np.empty((), object)
+        found[()] = self
+        return found
+
+    def __array_function__(self, function: Any, types: Any, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """NumPy's functions that are linear: methods of this class, products, and what only moves entries."""
+        name = function.__name__
+        if name in ("sum", "mean", "diff"):
+            return getattr(expression(given[0]), name)(*given[1:], **options)
+        if name == "dot":
+            return _matrix_product(*given)
+        if name not in MOVES:
+            raise TypeError(f"numpy.{name} takes no variables: {LINEAR} {NO_MAXIMUM}")
+        several = isinstance(given[0], list | tuple)
+        items = [expression(v) for v in (given[0] if several else given[:1])]
+        ends = np.cumsum([0, *(e.size for e in items)])
+        places = [np.arange(end, end + e.size).reshape(e.shape) for e, end in zip(items, ends, strict=False)]
+        return _side_by_side(items)._take(function(places if several else places[0], *given[1:], **options))
+
     # -- arithmetic --------------------------------------------------------------------------------------------
 
     def __neg__(self) -> Expression:
@@ -166,20 +201,16 @@ class Expression:
             raise ZeroDivisionError(f"({self.text(0)}) is divided by 0.")
         return self * reciprocals(divisor.constant).reshape(divisor.shape)
 
-    def __rtruediv__(self, other: Any) -> Expression:
-        raise TypeError(f"division by ({self.text(0)}) is not linear: divide by numbers only.")
-
     def __matmul__(self, other: Any) -> Expression:
         return _matrix_product(self, other)
 
     def __rmatmul__(self, other: Any) -> Expression:
         return _matrix_product(other, self)
 
-    def __pow__(self, power: Any) -> Expression:
-        raise TypeError(f"({self.text(0)}) ** {power} is not linear: {LINEAR}")
-
-    def __abs__(self) -> Expression:
-        raise TypeError(f"|{self.text(0)}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
+    __rtruediv__ = _refused("division by ({}) is not linear: divide by numbers only.")
+    __pow__ = _refused("({}) ** {} is not linear: " + LINEAR)
+    __rpow__ = _refused("{1} ** ({0}) is not linear: " + LINEAR)
+    __abs__ = _refused("|{}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
 
     # -- comparisons -------------------------------------------------------------------------------------------
 
@@ -192,17 +223,10 @@ class Expression:
     def __eq__(self, other: Any) -> Rule:  # type: ignore[override]
         return _rule(self, "==", other)
 
-    def __lt__(self, other: Any) -> Rule:
-        raise TypeError(f"write <= instead of <: a set contains its boundary. {NO_MAXIMUM}")
-
-    def __gt__(self, other: Any) -> Rule:
-        raise TypeError(f"write >= instead of >: a set contains its boundary. {NO_MAXIMUM}")
-
-    def __ne__(self, other: Any) -> Rule:  # type: ignore[override]
-        raise TypeError("!= has no convex set: rules are made with <=, >= and ==.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("an expression has no truth value: compare it with <=, >= or == to make a rule.")
+    __lt__ = _refused("write <= instead of <: a set contains its boundary. " + NO_MAXIMUM)
+    __gt__ = _refused("write >= instead of >: a set contains its boundary. " + NO_MAXIMUM)
+    __ne__ = _refused("!= has no convex set: rules are made with <=, >= and ==.")
+    __bool__ = _refused("an expression has no truth value: compare it with <=, >= or == to make a rule.")
 
     # -- words -------------------------------------------------------------------------------------------------
 
@@ -227,7 +251,8 @@ def expression(value: Any) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, list | tuple) and any(isinstance(v, Expression) for v in value):
-        return _stacked([expression(v) for v in value])
+        items = broadcast(*value)
+        return _side_by_side(items).reshape(len(items), *items[0].shape)
     numbers = as_array(value, "a number in a rule")
     none = np.zeros(0, np.int64)
     return Expression(numbers.shape, np.zeros(numbers.size + 1, np.int64), none, none, numbers.ravel(), ())
@@ -293,16 +318,25 @@ class Rule:
         return (f"{self.name}: " if self.name else "") + "\n".join(entries + more)
 
 
-def _stacked(items: list[Expression]) -> Expression:
-    """Expressions of one shape under a new first axis."""
-    items = broadcast(*items)
+def _side_by_side(items: list[Expression]) -> Expression:
+    """The entries of all, flat and in order."""
     starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(e.starts) for e in items]))])
     columns = np.concatenate([e.columns for e in items])
     data, constant = joined([e.data for e in items]), joined([e.constant for e in items])
-    return Expression((len(items), *items[0].shape), starts, columns, data, constant, _owners(items))
+    return Expression((len(constant),), starts, columns, data, constant, _owners(items))
 
 
 def _matrix_product(left: Any, right: Any) -> Expression:
+    if sp.issparse(right):
+        return _matrix_product(right.T, left.T).T
+    if sp.issparse(left):
+        if left.shape[1] != right.shape[0]:
+            raise ValueError(f"a matrix of shape {left.shape} does not go with an expression of shape {right.shape}.")
+        entries, (rows, *rest) = sp.coo_array(left), np.indices((left.shape[0], *right.shape[1:]))
+        flat = np.arange(rows.size).reshape(rows.shape)
+        row, column = entries.coords
+        numbers = np.broadcast_to(entries.data.reshape(-1, *[1] * len(rest)), (len(row), *rows.shape[1:]))
+        return (right[column] * numbers)._grouped(flat[row].ravel(), rows.shape)
     first, second = expression(left), expression(right)
     if second.ndim == 1:
         return (first * second).sum(-1)

@@ -192,18 +192,11 @@ def _at_hand(P: Polyhedron) -> Centre | None:
         return None
     (E, e), (all_E, all_e, _) = affine_hull(P, none), P.equality_rows.unit
     for point in _guesses(P, A, b):
-        for found in _on_equalities(A, b, E, e, point):
-            size = 1 + np.abs(found).max()
-            if (b - A @ found > DEEP * size).all() and np.abs(all_e - all_E @ found).max(initial=0.0) < MET * size:
-                return Centre(found, none)
+        found = onto_equalities(E, e, point[None, :])[0]
+        size = 1 + np.abs(found).max()
+        if (b - A @ found > DEEP * size).all() and np.abs(all_e - all_E @ found).max(initial=0.0) < MET * size:
+            return Centre(found, none)
     return None
-
-
-def _on_equalities(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array, point: Array) -> Iterator[Array]:
-    """The nearest point of the equalities; for many coordinates also the one that Newton steps from within lead to."""
-    yield onto_equalities(E, e, point[None, :])[0]
-    if len(e) and is_wide(A.shape[1]) and (b - A @ point > 0).all():
-        yield onto_equalities(E, e, newton(A, b, E, e, point, 1.0)[None, :])[0]
 
 
 def _is_fair(P: Polyhedron, found: Centre) -> bool:

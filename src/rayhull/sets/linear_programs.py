@@ -5,7 +5,7 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -190,26 +190,37 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
         >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
         (True, False)
     """
+    from rayhull.sets.polyhedron import need_set
+
+    need_set(Q)
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
-    equal = set(_keys(P.equality_rows))  # an inequality of P does not answer for an equality of Q
-    above = equal | set(_keys(P.rows))
-    return _holds(P, Q.rows, 1, above) and all(_holds(P, Q.equality_rows, sign, equal) for sign in (1, -1))
+    if P.fingerprint == Q.fingerprint:
+        return True
+    tightest: dict[bytes, float] = {}
+    equal = dict(_by_key(P.equality_rows))  # an inequality of P does not answer for an equality of Q
+    for key, c in (*_by_key(P.rows), *equal.items()):
+        tightest[key] = min(c, tightest.get(key, np.inf))
+    above = [i for i, (key, c) in enumerate(_by_key(Q.rows)) if tightest.get(key, np.inf) > c]
+    beside = [i for i, (key, c) in enumerate(_by_key(Q.equality_rows)) if equal.get(key) != c]
+    return _holds(P, Q.rows.take(np.array(above)), 1) and all(
+        _holds(P, Q.equality_rows.take(np.array(beside)), sign) for sign in (1, -1)
+    )
 
 
-def _holds(P: Polyhedron, rows: Rows, sign: int, known: set[bytes]) -> bool:
+def _holds(P: Polyhedron, rows: Rows, sign: int) -> bool:
     A, b, _ = rows.unit
     own = typical_size(P)
-    open_rows = (i for i, key in enumerate(_keys(rows)) if key not in known)
-    return all(maximum(P, sign * A[[i]].toarray()[0]) <= sign * b[i] + SAME * (own + abs(b[i])) for i in open_rows)
+    tolerated = SAME * (own + np.abs(b))
+    return all(maximum(P, sign * A[[i]].toarray()[0]) <= sign * b[i] + tolerated[i] for i in range(len(rows)))
 
 
-def _keys(rows: Rows) -> list[bytes]:
-    """Each row as bytes: rows that both sets state need no program."""
+def _by_key(rows: Rows) -> Iterator[tuple[bytes, float]]:
+    """The coefficients of each row as bytes, and its right-hand side: rows that both sets state need no program."""
     matrix = rows.matrix.sorted_indices()
-    parts = (np.split(v, matrix.indptr[1:-1]) for v in (matrix.indices.astype(np.int64), matrix.data))
-    entries = zip(*parts, rows.rhs, strict=False)
-    return [places.tobytes() + b"|" + numbers.tobytes() + c.tobytes() for places, numbers, c in entries]
+    places, numbers = (np.split(v, matrix.indptr[1:-1]) for v in (matrix.indices.astype(np.int64), matrix.data))
+    keys = (where.tobytes() + b"|" + what.tobytes() for where, what in zip(places, numbers, strict=True))
+    return zip(keys, rows.rhs.tolist(), strict=False)
 
 
 # -- is the set empty, and which of its rows contradict each other -----------------------------------------------------
@@ -267,19 +278,22 @@ def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     Floats are judged up to rounding. Exact rows are judged exactly: a linear program proposes the multipliers y of
     rows whose sum y·a = 0 <= y·b cannot hold since y·b < 0 (Farkas' lemma), and integers prove them.
     """
-    if equalities.integers is not None and _are_inconsistent(equalities):
-        return _least_violation(rows, equalities) or tuple(equalities.names)
-    found = deepest(*rows.unit[:2], *equalities.unit[:2])
-    if found is None:
-        return _least_violation(rows, equalities)
-    if found.depth > THIN * found.scale:
+    exact = rows.integers is not None and equalities.integers is not None
+    inconsistent = equalities.integers is not None and _are_inconsistent(equalities)
+    found = None if inconsistent else deepest(*rows.unit[:2], *equalities.unit[:2])
+    if found is not None and found.depth > THIN * found.scale:
         return None
-    if rows.integers is not None and equalities.integers is not None:
+    if found is not None and exact:
         used = _used(rows, equalities, found.multipliers, found.eq_multipliers)
         if _is_refuted(*used):
-            few, few_eq = _thin(*used)
-            return (*few.names, *few_eq.names)
-    return _least_violation(rows, equalities) if found.depth < -NOT_ZERO * found.scale else None
+            return _names(*_thin(*used))
+    if found is not None and found.depth >= -NOT_ZERO * found.scale:
+        return None
+    return _least_violation(rows, equalities, exact) or (tuple(equalities.names) if inconsistent else None)
+
+
+def _names(rows: Rows, equalities: Rows) -> tuple[str, ...]:
+    return (*rows.names, *equalities.names)
 
 
 def _used(rows: Rows, equalities: Rows, y: Array, z: Array) -> tuple[Rows, Rows]:
@@ -320,28 +334,21 @@ def _is_refuted(rows: Rows, equalities: Rows) -> bool:
     return False
 
 
-def _least_violation(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
-    """Names of a small group of rows with no common point, or None if the least total violation is about 0.
+def _least_violation(rows: Rows, equalities: Rows, exact: bool) -> tuple[str, ...] | None:
+    """Names of a small group of rows with no common point, or None if the least violation is about 0.
 
-    One elastic LP (minimise the sum of violations) finds a certificate; its support is then thinned by leaving out
-    one row at a time.
+    An equality counts as two rows here, so that a point is found; one row at a time is left out of what holds it there.
     """
-    (A, b, _), (E, e, _) = rows.unit, equalities.unit
-    m, k, d = len(rows), len(equalities), rows.dim
-    elastic = sp.hstack([A, -sp.eye_array(m), sp.csr_array((m, 2 * k))], format="csr")
-    elastic_eq = sp.hstack([E, sp.csr_array((k, m)), -sp.eye_array(k), sp.eye_array(k)], format="csr")
-    cost = np.concatenate([np.zeros(d), np.ones(m + 2 * k)])
-    bounds = [(None, None)] * d + [(0, None)] * (m + 2 * k)
-    result = solve(cost, elastic, b, elastic_eq, e, bounds)
-    if result.status != 0 or result.fun <= NOT_ZERO * (1.0 + np.abs(result.x[:d]).max(initial=0.0)):
+    (A, b, _), (E, e, _), none = rows.unit, equalities.unit, Rows.empty(rows.dim).unit[:2]
+    found = deepest(sp.csr_array(sp.vstack([A, E, -E])), np.concatenate([b, e, -e]), *none)
+    if found is None or found.depth >= -NOT_ZERO * found.scale:
         return None
-    few, few_eq = _thin(*_used(rows, equalities, result.ineqlin.marginals, result.eqlin.marginals))
-    exact = rows.integers is not None and equalities.integers is not None
+    y, above, below = np.split(found.multipliers, [len(b), len(b) + len(e)])
+    few = _thin(*_used(rows, equalities, y, above - below))
     entries = np.abs(np.concatenate([A.data, E.data]))
-    unsure = result.fun < BARELY * (1.0 + np.abs(b).max(initial=0.0)) or entries[entries > 0].min(initial=1.0) < SEEN
-    if exact and unsure and not _is_refuted(few, few_eq):
-        return None
-    return (*few.names, *few_eq.names)
+    barely = found.depth > -BARELY * (1.0 + np.abs(b).max(initial=0.0))
+    unsure = barely or entries[entries > 0].min(initial=1.0) < SEEN
+    return None if exact and unsure and not _is_refuted(*few) else _names(*few)
 
 
 def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:

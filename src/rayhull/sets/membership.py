@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import GivenSides, as_numpy, event_last, is_torch, read_given
+from rayhull.sets.reading import GivenSides, as_numpy, event_last, in_order, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -77,26 +77,29 @@ def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[Gi
     # Floats decide what they can decide for certain: bounds, rounded to the last float inside, and rows that are
     # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
     flat, given, points, batch = _read(P, x, axis, sides, _exact_floats)
-    inside, points = np.isfinite(points).all(axis=1), np.where(np.isfinite(points), points, 0.0)
-    upper, lower = given.get("upper"), given.get("lower")
-    for bound, stated, limit, sign in ((upper, P.upper, float_below, 1), (lower, P.lower, float_above, -1)):
-        if bound is not None or stated is not None:
-            most = limit(stated.ravel()) if bound is None and stated is not None else bound
-            inside &= (sign * points <= sign * most).all(axis=1)
-    for rows, A, b, equal in _stated_and_given(P, given):
-        step = max(1, CHUNK // max(1, len(rows)))
-        for start in range(0, len(points), step):
-            some = slice(start, start + step)
-            if A is None and b is None:
-                inside[some] &= _rows_hold(rows, points[some], equal=equal)
-            else:
-                own, rhs = (v if v is None or len(v) == 1 else v[some] for v in (A, b))
-                inside[some] &= _given_rows_hold(rows, own, rhs, points[some], equal=equal)
-    if hasattr(P, "cones_hold_exactly"):
-        inside &= P.cones_hold_exactly(points, given)
+    inside, step = np.zeros(len(points), bool), max(1, CHUNK // max(1, len(P.rows) + len(P.equality_rows)))
+    for start in range(0, len(points), step):
+        some = slice(start, start + step)
+        own: Any = {name: v if len(v) == 1 else v[some] for name, v in given.items()}
+        inside[some] = _hold_exactly(P, points[some], own)
     if is_torch(flat):
         return _namespace(flat).as_tensor(inside, device=flat.device).reshape(batch)
     return inside.reshape(batch)
+
+
+def _hold_exactly(P: Statement, x: Array, given: GivenSides) -> Array:
+    inside: Array = np.asarray(np.isfinite(x).all(axis=1))
+    x = np.where(np.isfinite(x), x, 0.0)
+    upper, lower = given.get("upper"), given.get("lower")
+    for bound, stated, limit, sign in ((upper, P.upper, float_below, 1), (lower, P.lower, float_above, -1)):
+        most: Any = limit(stated.ravel()) if bound is None and stated is not None else bound
+        if most is not None:
+            inside &= (sign * x <= sign * most).all(axis=1)
+    for rows, A, b, equal in _stated_and_given(P, given):
+        inside &= _rows_hold(rows, A, b, x, equal=equal)
+    if hasattr(P, "cones_hold_exactly"):
+        inside &= P.cones_hold_exactly(x, given)
+    return inside
 
 
 def _read(P: Statement, x: Any, axis: int, sides: GivenSides, floats: Callable[[Any], Any]) -> Any:
@@ -110,8 +113,8 @@ def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
     """x as (samples, d) and its batch shape, after a check of its event shape."""
     if not is_torch(x):
         x = np.asarray(by_name(P, x))
-        if x.dtype.kind not in "iubf":
-            raise TypeError(f"points must be real numbers, got an array of {x.dtype}.")
+    if x.is_complex() if is_torch(x) else x.dtype.kind not in "iubf":
+        raise TypeError(f"points must be real numbers, got an array of {x.dtype}: give np.asarray(x, float).")
     event, batch = P.shape, tuple(x.shape[: max(0, x.ndim - len(P.shape))])
     if tuple(x.shape[len(batch) :]) != event:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
@@ -120,20 +123,8 @@ def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
 
 def by_name(P: Statement, x: Any) -> Any:
     """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
-    labels = getattr(x, "columns", getattr(x, "index", None))
-    if P.coordinate_names is None or labels is None or callable(labels):
-        return x
-    labels = list(labels)
-    if not any(isinstance(label, str) for label in labels):
-        return x
-    if sorted(map(str, labels)) != sorted(P.coordinates):
-        mine, other = (", ".join(map(str, names[:6])) + ", ..." * (len(names) > 6) for names in (P.coordinates, labels))
-        raise ValueError(
-            f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
-            "as frame[list(P.coordinates)], or the numbers without names."
-        )
-    values = np.asarray(x)[..., [labels.index(name) for name in P.coordinates]]
-    return values.reshape(*values.shape[:-1], *P.shape)
+    values = x if P.coordinate_names is None else in_order(P.coordinates, x)
+    return x if values is x else values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the slack of every rule at a point, by name -----------------------------------------------------------------------
@@ -200,7 +191,7 @@ def slack(P: Statement, x: Any) -> Slack:
     first = 0.0 - abs(parts[0][0])
     values = _namespace(points).concatenate([first, *(part[0] for part in parts[1:])], axis=1)  # (n, m)
     plain, margin = as_numpy(values), np.concatenate([as_numpy(tolerance) for _, tolerance in parts], axis=1)
-    order = np.argsort(plain.min(0, initial=np.inf), kind="stable")
+    order = np.argsort(np.where(np.isnan(plain), -np.inf, plain).min(0, initial=np.inf), kind="stable")
     kinds = _kinds(plain, margin, len(P.equality_rows))
     ordered = values[:, order.tolist()].reshape(*batch, len(order))
     return Slack(tuple(names[i] for i in order), ordered, tuple(kinds[i] for i in order))
@@ -211,11 +202,12 @@ def _slacks(rows: Rows, points: Any) -> tuple[Any, Any]:
     x = _float64(points)
     excess, exponents, (norms, c) = _excess(rows, x)
     scale, size = _like(x, np.ldexp(1.0, exponents)), _namespace(x).amax(abs(x), axis=1)[:, None]
+    size = _namespace(x).where(_namespace(x).isfinite(size), size, _like(x, np.zeros(1)))  # infinity tolerates nothing
     return (0.0 - excess) * scale, ULPS * _eps(points) * (size * norms + abs(c)) * scale
 
 
 def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
-    broken = np.any(values < -tolerance, axis=0).tolist()
+    broken = np.any(~(values >= -tolerance), axis=0).tolist()  # NaN, too
     binds = np.any(values <= tolerance, axis=0).tolist()
     kinds = ["broken" if b else "binds" if t else "" for b, t in zip(broken, binds, strict=True)]
     return ["holds" if i < equalities and kind != "broken" else kind for i, kind in enumerate(kinds)]
@@ -233,8 +225,11 @@ def explain(P: Any, x: Any) -> str:
           2 rules have slack, the least 60: gas >= 0
     """
     found: Slack = P.slack(x)
-    if len(flatten(P, x)[0]) != 1:
+    points = as_numpy(flatten(P, x)[0])
+    if len(points) != 1:
         raise ValueError(f"explain takes one point of shape {P.shape}, got {np.shape(x)}: slack(x) takes many.")
+    for i in np.flatnonzero(~np.isfinite(points[0]))[:1]:
+        return f"The point is outside: {P.coordinates[i]} is {points[0, i]}, and a set holds finite numbers alone."
     broken, binding, loose = ([i for i, k in enumerate(found.kinds) if k == kind] for kind in ("broken", "binds", ""))
     rules, be = count(len(found), "rule"), "is" if len(broken) == 1 else "are"
     verdict = f"outside: {len(broken)} of {rules} {be} broken" if broken else f"inside: all {rules} hold"
@@ -266,23 +261,25 @@ def _excesses(P: Statement, x: Any, given: GivenSides) -> Iterator[tuple[Any, Ar
     """
     none = np.zeros(1, np.int64)
     for rows, A, b, equal in _stated_and_given(P, given):
-        if A is not None:
-            c = _like(x, rows.rhs) if b is None else b
-            yield (A @ x[:, :, None])[:, :, 0] - c, none, (abs(A).sum(-1), c), equal
-        elif len(rows):
-            yield *_excess(rows, x, b), equal
+        if A is not None or len(rows):
+            yield *_excess(rows, x, b, A), equal
     for bound, stated, sign in ((given.get("upper"), P.upper, 1), (given.get("lower"), P.lower, -1)):
         own = bound if bound is not None or stated is None else _like(x, stated.ravel())
         if own is not None:
             c = sign * own
-            yield sign * x - c, none, (1.0, c), False
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                over = sign * x - c
+            yield over, none, (1.0, c), False
     if hasattr(P, "cones"):
         over, sizes = P.excess(x, given)  # type: ignore[attr-defined]
         yield over, none, sizes, False
 
 
-def _excess(rows: Rows, x: Any, b: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
-    """The same for stated rows, with right-hand sides of the call or their own."""
+def _excess(rows: Rows, x: Any, b: Any = None, A: Any = None) -> tuple[Any, Array, tuple[Any, Any]]:
+    """The same for stated rows, with a matrix or right-hand sides of the call in place of their own."""
+    if A is not None:
+        c = _like(x, rows.rhs) if b is None else b
+        return (A @ x[:, :, None])[:, :, 0] - c, np.zeros(1, np.int64), (abs(A).sum(-1), c)
     matrix, rhs, exponents = rows.scaled
     norms = _like(x, np.asarray(abs(matrix).sum(axis=1)).ravel())
     c = _like(x, rhs) if b is None else b * _like(x, np.ldexp(1.0, -exponents))
@@ -329,38 +326,33 @@ def _product(rows: Rows, x: Any) -> Any:
 # -- in integers -----------------------------------------------------------------------------------------------------
 
 
-def _rows_hold(rows: Rows, points: Array, *, equal: bool) -> Array:
-    """Whether every row holds at each point (n, d), exactly."""
-    matrix, c, _ = rows.scaled
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = (matrix @ points.T).T - c
-        size = (abs(matrix) @ np.abs(points).T).T + np.abs(c)
-    most = int(rows.sizes.max(initial=0))
-    return _decided(value, size, most, equal, lambda i, at: _exact_excess(rows, i, points[at]))
-
-
-def _given_rows_hold(rows: Rows, A: Array | None, b: Array | None, points: Array, *, equal: bool) -> Array:
-    """The same with a matrix (1 or n, m, d) or right-hand sides (1 or n, m) of the call, the rest as stated.
+def _rows_hold(rows: Rows, A: Array | None, b: Array | None, x: Array, *, equal: bool) -> Array:
+    """Whether every row holds at each point (n, d), exactly; A (1 or n, m, d) and b (1 or n, m) come with the call.
 
     An inequality with an infinite right-hand side says nothing; with any other that is not finite nothing is inside.
     """
-    matrix = rows.matrix.toarray()[None] if A is None else A
-    c = rows.rhs[None] if b is None else b
     with np.errstate(over="ignore", invalid="ignore"):
-        value = (matrix @ points[:, :, None])[:, :, 0] - c
-        size = (np.abs(matrix) @ np.abs(points)[:, :, None])[:, :, 0] + np.abs(c)
+        value, _, (norms, c) = _excess(rows, x, b, A)
+        size = np.abs(x).max(axis=1, keepdims=True) * norms + np.abs(c)
     silent = np.zeros_like(c, bool) if equal else c == np.inf
     value = np.where(np.isfinite(c), value, np.where(silent, -1.0, 1.0))
     size = np.where(np.isfinite(c), size, 0.0)
 
-    def excess(s: int, i: int) -> Fraction:
-        stated = slice(rows.indptr[i], rows.indptr[i + 1])
-        columns, numbers = (rows.indices[stated], rows.data[stated]) if A is None else (slice(None), A[s % len(A), i])
-        right = rows.offsets[[i]] if b is None else b[s % len(b), [i]]
-        terms = zip(numbers.tolist(), points[s, columns].tolist(), strict=True)
-        return sum((Fraction(a) * Fraction(v) for a, v in terms), -Fraction(right.tolist()[0]))
+    def exact(i: int, at: Array) -> Array:
+        if A is None and b is None:
+            return _exact_excess(rows, i, x[at])
+        return np.array([_fraction_excess(rows, i, A, b, s, x[s]) for s in at], object)
 
-    return _decided(value, size, rows.dim, equal, lambda i, at: np.array([excess(s, i) for s in at], object))
+    return _decided(value, size, int(rows.sizes.max(initial=0)) if A is None else rows.dim, equal, exact)
+
+
+def _fraction_excess(rows: Rows, i: int, A: Array | None, b: Array | None, s: int, x: Array) -> Fraction:
+    """a·x - c of row i at sample s, with what came with the call."""
+    stated = slice(rows.indptr[i], rows.indptr[i + 1])
+    columns, numbers = (rows.indices[stated], rows.data[stated]) if A is None else (slice(None), A[s % len(A), i])
+    right = rows.offsets[[i]] if b is None else b[s % len(b), [i]]
+    terms = zip(numbers.tolist(), x[columns].tolist(), strict=True)
+    return sum((Fraction(a) * Fraction(v) for a, v in terms), -Fraction(right.tolist()[0]))
 
 
 def _decided(value: Array, size: Array, most: int, equal: bool, exact: Callable[[int, Array], Array]) -> Array:

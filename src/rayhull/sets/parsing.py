@@ -5,14 +5,15 @@ rule    :=  [name ":"] sum (sign sum)+                sign: <=, >=, == or =; cha
 sum     :=  term (("+" | "-") term)*
 term    :=  factor (("*" | "/") factor)*
 factor  :=  ("+" | "-") factor | number | variable | "(" sum ")" | ("sum" | "mean" | "diff") "(" sum ")"
-variable:=  name ["[" index ("," index)* "]"]         index: a number, or a slice such as 1:, :-1, :
+variable:=  name ["[" index ("," index)* "]"]         one token; index: a number, or a slice such as 1:, :-1, :
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -25,13 +26,17 @@ from rayhull.sets.reading import Shape
 from rayhull.sets.rules import rules, variables
 
 NO_NAMES = ("inf", "infinity", "nan")  # what people write for numbers
+MOST = 10_000_000  # coordinates that an index asks for
 LONGEST = 300  # digits of a number: a text from elsewhere must not ask for gigabytes
 DEEPEST = 100  # parentheses inside parentheses
 FUNCTIONS = ("sum", "mean", "diff")
 TOKENS = re.compile(
-    r"(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<number>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+*/()\[\],:])|(?P<end>[;\n])"
+    r"(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<number>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)"
+    r"|(?P<name>[^\W\d]\w*([ \t]*\[[^]\n]*\])?)|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+*/():])|(?P<end>[;\n])"
 )
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+INDEX = re.compile(r"\s*-?\d+\s*|\s*(-?\d+)?\s*:\s*(-?\d+)?\s*")
+BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}  # a product before a sum
 SIGNS = {"<=": operator.le, "≤": operator.le, ">=": operator.ge, "≥": operator.ge, "==": operator.eq, "=": operator.eq}
 
 
@@ -91,9 +96,7 @@ class _Parser:
                 continue
             found += self._rule()
             if (token := self._peek()).kind not in ("end", "stop"):
-                before = self.tokens[self.at - 1]
-                hint = f": write {before.text}*{token.text}" if (before.kind, token.kind) == ("number", "name") else ""
-                self._refuse(token, f"expected an operator, got {token.text!r}{hint}.")
+                self._refuse(token, f"expected an operator, got {token.text!r}{self._hint(token)}.")
         if not found:
             raise ValueError("the text holds no rule, such as coal + gas <= 100.")
         return rules(found, variables=tuple(self.variables.values()))
@@ -112,22 +115,26 @@ class _Parser:
             sides.append(self._sum())
         if not signs:
             before = self.text[start.place : self._peek().place].strip()
-            self._refuse(self._peek(), f"expected <=, >= or == after {before!r}, got {self._found()}.")
+            got = f"{self._found()}{self._hint(self._peek())}"
+            self._refuse(self._peek(), f"expected <=, >= or == after {before!r}, got {got}.")
         compared = zip(sides, signs, sides[1:], strict=False)
         found = [self._safely(sign, partial(SIGNS[sign.text], left, right)) for left, sign, right in compared]
         return found if name is None else [rule.named(name) for rule in found]
 
-    def _sum(self) -> Expression:
-        return self._chain(self._term, {"+": operator.add, "-": operator.sub})
+    def _hint(self, token: Token) -> str:
+        """What may have been meant where an operator is missing before a name."""
+        before = self.tokens[self.at - 1]
+        if token.text in ("and", "or"):
+            return ": rules stand side by side, with ; between them, and all of them hold"
+        return f": write {before.text}*{token.text}" if (before.kind, token.kind) == ("number", "name") else ""
 
-    def _term(self) -> Expression:
-        return self._chain(self._factor, {"*": operator.mul, "/": operator.truediv})
-
-    def _chain(self, part: Callable[[], Expression], marks: dict[str, Any]) -> Expression:
-        value = part()
-        while self._peek().text in marks:
-            token, other = self._next(), part()
-            value = self._safely(token, partial(marks[token.text], value, other))
+    def _sum(self, least: int = 1) -> Expression:
+        """Operators that bind at least so tightly, from left to right."""
+        value = self._factor()
+        while BINDS.get(self._peek().text, 0) >= least:
+            token = self._next()
+            other = self._sum(BINDS[token.text] + 1)
+            value = self._safely(token, partial(OPERATORS[token.text], value, other))
         return value
 
     def _factor(self) -> Expression:
@@ -160,41 +167,32 @@ class _Parser:
         return self._safely(token, lambda: getattr(inside, token.text)())
 
     def _variable(self, token: Token) -> Expression:
-        if token.text not in self.variables:
-            if token.text.lower() in NO_NAMES:
-                self._refuse(token, f"{token.text} is no number and no name for a variable: leave out what has no end.")
-            self.variables[token.text] = variables(token.text, shape=self.largest.get(token.text))
-        value = self.variables[token.text]
-        if self._peek().text != "[":
-            return value
-        opening = self._next()
-        key = [self._index()]
-        while self._peek().text == ",":
-            self._next()
-            key.append(self._index())
-        self._closed(value, opening, "]")
-        return self._safely(token, lambda: value[tuple(key)])
+        name, key = self._name_and_key(token)
+        if name not in self.variables:
+            if name.lower() in NO_NAMES:
+                self._refuse(token, f"{name} is no number and no name for a variable: leave out what has no end.")
+            self.variables[name] = variables(name, shape=self.largest.get(name))
+        value = self.variables[name]
+        return self._safely(token, lambda: value[key]) if key else value
 
-    def _index(self) -> int | slice:
-        first = self._whole_number()
-        if self._peek().text != ":":
-            if first is None:
-                self._refuse(self._peek(), f"expected an index, got {self._found()}.")
-            return first
-        self._next()
-        return slice(first, self._whole_number())
+    def _name_and_key(self, token: Token) -> tuple[str, tuple[int | slice, ...]]:
+        """The parts of ``x[0, 1:]``."""
+        name, _, inside = token.text.partition("[")
+        if not inside:
+            return name, ()
+        keys = [[int(end) if end.strip() else None for end in part.split(":")] for part in self._parts(token, inside)]
+        return name.strip(), tuple(slice(*key) if len(key) > 1 else key[0] for key in keys)  # type: ignore[misc]
 
-    def _whole_number(self) -> int | None:
-        negative = self._peek().text == "-"
-        token = self._peek(1 if negative else 0)
-        if token.kind != "number" or not token.text.isdigit():
-            return None
-        self.at += 2 if negative else 1
-        return -int(token.text) if negative else int(token.text)
+    def _parts(self, token: Token, inside: str) -> list[str]:
+        parts = inside.rstrip("]").split(",")
+        wrong = [part for part in parts if not INDEX.fullmatch(part)]
+        if wrong:
+            self._refuse(token, f"expected an index such as 2, -1 or 1:3, got {wrong[0].strip()!r}.")
+        return parts
 
-    def _closed(self, value: Expression, opening: Token, mark: str = ")") -> Expression:
-        if self._peek().text != mark:
-            self._refuse(opening, f"this {opening.text!r} is never closed: expected {mark!r}, got {self._found()}.")
+    def _closed(self, value: Expression, opening: Token) -> Expression:
+        if self._peek().text != ")":
+            self._refuse(opening, f"this '(' is never closed: expected ')', got {self._found()}.")
         self._next()
         return value
 
@@ -216,6 +214,10 @@ class _Parser:
 
     @staticmethod
     def _strange(character: str) -> str:
+        if character in "[]":
+            return "an index stands in brackets after a name, as in x[0, 1:], in one line."
+        if character == ",":
+            return "a number has a point, as in 1.5, and ; stands between rules: a comma has no meaning here."
         if character in "<>":
             return f"a set contains its boundary: write {character}= instead of {character}."
         if character in "!^":
@@ -232,13 +234,14 @@ class _Parser:
 
     def _largest_indices(self) -> dict[str, tuple[int, ...]]:
         """The least shape that holds every index a name is used with."""
-        used = re.findall(r"([^\W\d]\w*)\s*\[([\d\s,]+)\]", re.sub(r"#[^\n]*", "", self.text))
         shapes: dict[str, list[int]] = {}
-        for name, key in used:
-            sizes = [int(i) + 1 for i in key.split(",") if i.strip()]
-            old = shapes.setdefault(name, sizes)
-            if len(old) == len(sizes):  # another number of indices is refused where it stands
+        for name, key in (self._name_and_key(token) for token in self.tokens if token.kind == "name"):
+            sizes = [i + 1 for i in key if isinstance(i, int) and i >= 0]
+            old = shapes.setdefault(name, sizes) if sizes and len(sizes) == len(key) else []
+            if len(old) == len(sizes) > 0:  # another number of indices is refused where it stands
                 shapes[name] = [max(a, b) for a, b in zip(old, sizes, strict=True)]
+                if (size := math.prod(shapes[name])) > MOST:
+                    raise ValueError(f"{name} has {size} coordinates by its largest index: give shapes=.")
         return {name: tuple(sizes) for name, sizes in shapes.items()}
 
     # -- refusals ----------------------------------------------------------------------------------------------

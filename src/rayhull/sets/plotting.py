@@ -13,7 +13,7 @@ import numpy as np
 from rayhull.errors import RayhullError, optional
 from rayhull.exact.numbers import Array
 from rayhull.sets.description import Outline, outline, projection, section
-from rayhull.sets.membership import by_name
+from rayhull.sets.membership import flatten
 from rayhull.sets.reading import as_numpy
 from rayhull.sets.rows import Rows, affine_text, number_text
 
@@ -57,7 +57,7 @@ def plot_polyhedron(
     """
     pick = picked(P, coordinates)
     around, k = _flat(P, points)[:, pick], len(pick)
-    frame = None if window is None else np.stack([np.broadcast_to(np.asarray(side, float), k) for side in window])
+    frame = None if window is None else _window(window, k)
     if at is not None or P.dim == k:
         middle = np.zeros(P.dim) if at is None else _flat(P, at)[0]
         found = outline(section(P, pick, middle).generators(), frame, around)
@@ -89,21 +89,37 @@ def plot_section(
     return _labelled(ax, S, pick, points)
 
 
+def _window(window: Any, k: int) -> Array:
+    """Lower and upper corner (2, k)."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, float), k) for side in window)
+    except (TypeError, ValueError):
+        low = high = np.zeros(k)
+    if not (low < high).all():
+        raise ValueError(f"window must be two corners (lower, upper) of {k} numbers or one each, got {window!r}.")
+    return np.stack([low, high])
+
+
 def _flat(P: Statement, points: Any) -> Array:
     """Points (n, d), none for None."""
-    return np.zeros((0, P.dim)) if points is None else as_numpy(by_name(P, points)).astype(float).reshape(-1, P.dim)
+    return np.zeros((0, P.dim)) if points is None else as_numpy(flatten(P, points)[0]).astype(float)
 
 
 def picked(P: Polyhedron, coordinates: Sequence[Any] | None) -> Array:
     """Flat numbers of the two or three coordinates to show: given by name, by number, or all of a small set."""
     if coordinates is None and P.dim in (2, 3):
         return np.arange(P.dim)
+    if P.dim < 2:
+        raise ValueError("a picture shows two or three coordinates, and the set has one: print(P.describe()) says it.")
     if coordinates is None or len(coordinates) not in (2, 3):
         shown = ", ".join(map(repr, P.coordinates[:2]))
         raise ValueError(
             f"a picture shows two or three coordinates, the set has {P.dim}: name them, as in plot(({shown}))."
         )
-    return np.array([_place(P, c) for c in coordinates])
+    found = [_place(P, c) for c in coordinates]
+    if len(set(found)) < len(found):
+        raise ValueError(f"a picture shows different coordinates, got {tuple(coordinates)!r}.")
+    return np.array(found)
 
 
 def _place(P: Polyhedron, coordinate: Any) -> int:
@@ -111,10 +127,12 @@ def _place(P: Polyhedron, coordinate: Any) -> int:
         if coordinate not in P.coordinates:
             raise ValueError(f"the set has no coordinate {coordinate!r}: it has {', '.join(P.coordinates[:8])}.")
         return P.coordinates.index(coordinate)
-    index = np.ravel_multi_index(tuple(coordinate), P.shape) if np.ndim(coordinate) else int(coordinate)
-    if not 0 <= index < P.dim:
-        raise ValueError(f"coordinate {coordinate!r} is out of range for a set of {P.dim} coordinates.")
-    return int(index)
+    flat = np.arange(P.dim) if np.ndim(coordinate) == 0 else np.arange(P.dim).reshape(P.shape)
+    key = tuple(np.atleast_1d(coordinate).tolist())
+    places = zip(key, flat.shape, strict=False)
+    if len(key) != flat.ndim or not all(isinstance(i, int) and 0 <= i < n for i, n in places):
+        raise ValueError(f"coordinate {coordinate!r} is out of range for a set of shape {P.shape}.")
+    return int(flat[key])
 
 
 def axes(ax: Any, k: int) -> Any:

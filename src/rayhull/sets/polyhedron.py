@@ -14,7 +14,7 @@ from rayhull.errors import optional
 from rayhull.exact.numbers import Array, add, alike, grouped_sums, multiply, reciprocals
 from rayhull.sets import description, interior, linear_programs, membership, plotting
 from rayhull.sets.base_rule import base_rule as affine_rule
-from rayhull.sets.reading import Shape, as_shape, common_dim, read_bound, read_names, read_rows
+from rayhull.sets.reading import Shape, as_shape, common_dim, in_order, read_bound, read_names, read_rows
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
@@ -64,7 +64,8 @@ class Polyhedron(PointSet):
         lower, upper: bounds: a number, (d,) or the event shape; infinities mean no bound.
         shape: the event shape, such as (28, 28); coordinates are counted in C order. Default (d,).
         names: one name for each row of ``A``, used in messages; ``eq_names`` likewise for ``A_eq``.
-        coordinates: one name for each coordinate, flat and in C order. Default ``x[0]``, ``x[2, 5]``.
+        coordinates: one name for each coordinate, flat and in C order. Default ``x[0]``, ``x[2, 5]``. Columns of
+            DataFrames and entries of Series are then taken by these names, in points, rows and bounds.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -86,9 +87,12 @@ class Polyhedron(PointSet):
         eq_names: Sequence[str] | None = None,
         coordinates: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        for letter, matrix, rhs in (("A", A, b), ("A_eq", A_eq, b_eq)):
-            if matrix is None and rhs is not None:
-                raise ValueError(f"{letter.replace('A', 'b')} was given without {letter}.")
+        for letter, matrix, rhs, called in (("A", A, b, names), ("A_eq", A_eq, b_eq, eq_names)):
+            if matrix is None and (rhs is not None or called is not None):
+                what = "a list of names" if rhs is None else letter.replace("A", "b")
+                raise ValueError(f"{what} was given without {letter}.")
+        if coordinates is not None:
+            A, A_eq, lower, upper = (in_order(coordinates, part) for part in (A, A_eq, lower, upper))
         event = None if shape is None else as_shape(shape)
         inequalities = None if A is None else read_rows(A, b, names, ("A", "b"))
         equalities = None if A_eq is None else read_rows(A_eq, b_eq, eq_names, ("A_eq", "b_eq"))

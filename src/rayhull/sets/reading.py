@@ -31,11 +31,14 @@ def as_array(values: Any, name: str) -> Array:
     """Numbers as a NumPy array of int64, float64 or Python numbers; a clear refusal for anything else."""
     if is_torch(values):
         if values.requires_grad:
+            side, own = (name, name) if name.isidentifier() else ("b", "tensor")
             raise ValueError(
                 f"{name} is a tensor that requires grad, but a set holds constants and would drop its gradient. Give "
-                f"what is learned with each call, layer(h, {name}=...), or state the set with {name}.detach()."
+                f"what is learned with each call, layer(h, {side}=...), or state the set with {own}.detach()."
             )
         values = as_numpy(values)
+    if np.ma.is_masked(values) or sp.issparse(values):
+        raise TypeError(f"{name} must be a dense array without a mask: give .toarray() or .filled(...) of it.")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -60,7 +63,9 @@ def _python_numbers(array: Array, name: str) -> Array:
     numbers = [v.item() if isinstance(v, np.generic) else v for v in array.ravel().tolist()]
     for v in numbers:
         if not isinstance(v, int | float | Fraction):
-            raise TypeError(f"{name} must hold numbers, got {v!r} of type {type(v).__name__}.")
+            raise TypeError(
+                f"{name} must hold numbers, got {v!r} of type {type(v).__name__}: give int, float or Fraction."
+            )
     out = np.empty(len(numbers), dtype=object)
     out[:] = numbers
     return out.reshape(array.shape)
@@ -118,6 +123,8 @@ def _from_dense(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
 
 
 def _from_sparse(matrix: Any, name: str) -> tuple[Array, Array, Array, int]:
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (rows, coordinates), got shape {matrix.shape}.")
     csr = sp.csr_array(matrix, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -168,6 +175,21 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
     if len(names) != dim or not all(isinstance(name, str) for name in names):
         raise ValueError(f"coordinates must be {dim} names, one for each coordinate, got {list(names)!r}.")
     return CoordinateNames(tuple(names))
+
+
+def in_order(names: Sequence[str], x: Any) -> Any:
+    """A DataFrame's columns, or a Series' entries, in the order of the names; x itself where it has no such labels."""
+    labels = getattr(x, "columns", getattr(x, "index", None))
+    labels = [] if labels is None or callable(labels) else list(labels)
+    if not any(isinstance(label, str) for label in labels):
+        return x
+    if sorted(map(str, labels)) != sorted(names):
+        mine, other = (", ".join(map(str, some[:6])) + ", ..." * (len(some) > 6) for some in (names, labels))
+        raise ValueError(
+            f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
+            "as frame[list(P.coordinates)], or the numbers without names."
+        )
+    return np.asarray(x)[..., [labels.index(name) for name in names]]
 
 
 # -- the event on another axis than the last ---------------------------------------------------------------------------

@@ -209,7 +209,11 @@ def _bands(shape: Shape, axis: int, weights: Sequence[int]) -> sp.csr_array:
 
 
 def _places(names: Iterable[Any]) -> dict[Any, int]:
-    return {name: i for i, name in enumerate(names)}
+    listed = list(names)
+    place = {name: i for i, name in enumerate(listed)}
+    if not 0 < len(place) == len(listed):
+        raise ValueError(f"expected one name or more, each once, got {listed[:6]!r}{' ...' * (len(listed) > 6)}.")
+    return place
 
 
 def _differences(edges: Iterable[Any], place: Mapping[Any, int], otherwise: str | None = None) -> sp.csr_array:
@@ -289,7 +293,10 @@ def storage(
         >>> P.contains(np.array([charge, discharge, level])).item(), P.coordinates[-1]
         (True, 'level[2]')
     """
-    into, out = efficiency if isinstance(efficiency, Sequence) else (efficiency, efficiency)
+    pair = list(efficiency) if np.ndim(efficiency) else [efficiency] * 2
+    if len(pair) != 2 or not all(0 < v <= 1 for v in pair):
+        raise ValueError(f"efficiency must be a share in (0, 1], or a pair (charging, discharging), got {efficiency}.")
+    into, out = pair
     charge, discharge, level = variables("charge", "discharge", "level", shape=steps)
     gain = hours * (into * charge - discharge / out)
     balance = [(level[:1] - gain[:1] == start).named("start"), (level.diff() - gain[1:] == 0).named("balance")]
@@ -311,7 +318,7 @@ def flow(edges: Iterable[tuple[Any, Any]], nodes: Any, capacity: Any = None, dem
         edges: pairs (from, to), one coordinate each.
         nodes: how many there are, or their names.
         capacity: the largest flow, a number or one for each edge.
-        demand: of each node; 0 for a circulation.
+        demand: of each node, in order or by name; 0 for a circulation.
 
     Examples:
         >>> import rayhull as rh
@@ -327,7 +334,8 @@ def flow(edges: Iterable[tuple[Any, Any]], nodes: Any, capacity: Any = None, dem
     """
     place = _places(range(nodes) if isinstance(nodes, int | np.integer) else nodes)
     balance, names = sp.csr_array(-_differences(edges, place).T), [f"demand of {node}" for node in place]
-    wanted = list(demand) if np.ndim(demand) else [demand] * len(place)
+    wanted = [demand.get(node, 0) for node in place] if isinstance(demand, Mapping) else demand
+    wanted = list(wanted) if np.ndim(wanted) else [wanted] * len(place)
     if len(wanted) != len(place):
         raise ValueError(f"there are {len(place)} nodes but {len(wanted)} demands: give one for each node.")
     _refuse_other_totals("demands of all nodes", wanted, "what leaves the network", [0])
@@ -349,6 +357,7 @@ def marginals(rows: Sequence[Any], columns: Sequence[Any]) -> Polyhedron:
         True
     """
     m, n = len(rows), len(columns)
+    as_shape((m, n))
     sums = [sp.kron(sp.eye_array(m, dtype=np.int64), np.ones((1, n), np.int64))]
     sums += [sp.kron(np.ones((1, m), np.int64), sp.eye_array(n, dtype=np.int64))]
     _refuse_other_totals("rows", rows, "columns", columns)
@@ -366,7 +375,7 @@ def birkhoff(n: int) -> Polyhedron:
         >>> rh.birkhoff(3).generators().vertices.shape
         (6, 9)
     """
-    return marginals([1] * n, [1] * n)
+    return marginals([1] * as_shape(n)[0], [1] * n)
 
 
 def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:

@@ -46,7 +46,7 @@ def variables(*names: str, shape: Shape | None = None) -> Any:
         x[0, 1] + x[1, 1] == 2
         x[0, 2] + x[1, 2] == 3
     """
-    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+    if not names or not all(isinstance(name, str) and name.strip() and "," not in name for name in names):
         raise ValueError(f'variables needs one name or more, such as variables("coal", "gas"), got {names!r}.')
     refuse_twice(names)
     event = () if shape is None else as_shape(shape)
@@ -102,7 +102,10 @@ def at_most(k: Any, *statements: Any) -> Rule:
         >>> rh.at_most(2, *x)
         x[0] + x[1] + x[2] + x[3] <= 2
     """
-    return sum((expression(v) for v in statements[1:]), expression(statements[0])) <= k
+    listed = [expression(v) for v in statements]
+    if not listed or (len(listed) == 1 and listed[0].shape):
+        raise TypeError("expected statements one by one, such as at_most(1, a, b), or at_most(1, *x) of an array x.")
+    return sum(listed[1:], listed[0]) <= k
 
 
 # -- rules → a set ---------------------------------------------------------------------------------------------------
