@@ -17,7 +17,7 @@ from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides, agree
 from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
-from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
+from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import ENTRIES, StandardForm
 from rayhull.sets.rows import Array
@@ -25,7 +25,7 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded)
+BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Forest, Banded)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "auto": (*BY_STRUCTURE, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
@@ -43,15 +43,15 @@ class Places:
     The scale is √w for weights w, negative where the block is the mirror image of its kind.
     """
 
-    def __init__(self, index: Array, sign: Array, root: Array | None, device: torch.device) -> None:
-        self.count, self.width = len(index), index.size
+    def __init__(self, index: Array, sign: Array, root: Array | None, dim: int, device: torch.device) -> None:
+        self.count = len(index)
         self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
         self.flat = self.index.reshape(-1).long()
         mirrored, scale = (sign < 0).any(), sign[:, None] * (np.ones(index.shape[1]) if root is None else root)
         plain = root is None and not mirrored
         self.scale = None if plain else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
         self.mirrored = torch.as_tensor(scale < 0, device=device) if mirrored else None
-        self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
+        self.whole = np.array_equal(index, np.arange(dim)[None])  # one block of all coordinates as they come
 
     def read(self, x: Tensor) -> Tensor:
         """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
@@ -78,12 +78,12 @@ class Places:
         return picked.reshape(-1, v.shape[1])
 
     def _gathered(self, x: Tensor) -> Tensor:
-        if not (self.whole and x.shape[1] == self.width):
+        if not self.whole:
             x = x.index_select(1, self.flat).reshape(x.shape[0] * self.count, -1)
         return x.to(torch.float64)
 
     def _scatter(self, v: Tensor, out: Tensor) -> None:
-        if self.whole and out.shape[1] == self.width:
+        if self.whole:
             out.copy_(v)
         else:
             out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
@@ -218,7 +218,7 @@ def _make(P: Polyhedron, weights: Array | None, solver: str, device: torch.devic
             m, k = form.m, form.matrix.count - form.m
             rows = P.layout.inequalities[group.rows[members, :m]]
             rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-            places = Places(group.index[members], group.sign[members], form.root, device)
+            places = Places(group.index[members], group.sign[members], form.root, P.dim, device)
             blocks.append(Block(form, solver, places, rows, rows_eq))
     return tuple(blocks)
 

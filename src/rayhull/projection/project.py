@@ -14,7 +14,7 @@ from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.plan import HOST, SOLVERS, Plan, plan
-from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
+from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives, zero_rows_hold
 from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, found_by, info, solve
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.membership import by_name
@@ -33,6 +33,7 @@ class Projector:
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
         self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
+        self.has_zeros = not (polyhedron.inequalities.sizes.all() and polyhedron.equalities.sizes.all())
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
 
@@ -56,6 +57,8 @@ class Projector:
             guess = None  # other samples than last time
         with torch.no_grad():
             done = solve(blocks, flat.detach(), given, self.infeasible, guess)
+        if self.has_zeros and (held := zero_rows_hold(self.polyhedron, given)) is not None:
+            done.note_empty((~held.expand(len(flat))).nonzero()[:, 0], self.infeasible)
         if not followed:
             return done.z if flat is x else done.z.reshape(x.shape), done
         z: Tensor = Differentiable.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
@@ -69,7 +72,7 @@ class Projector:
         if not is_plain(x) or not x.numel():
             return None
         flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-        if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
+        if sides is not NONE and (self.has_zeros or not (flat is x and sides.fits_kernels(len(x)))):
             return None
         points, given = flat.detach(), None if sides is NONE else sides.detached()
         done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan())

@@ -14,7 +14,6 @@ from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solve
 from rayhull.projection.solvers.any_rows import (
     GENERIC,
     Compiled,
-    DualNewton,
     effort,
     first_that_fits,
     in_core,
@@ -199,6 +198,10 @@ class Forest(Compiled):
 
     Rows are edges between coordinates, and active rows form trees, in which every x follows from one: a step is linear
     in the size of two trees, where a factor of the active rows would be quadratic in their number.
+
+    Where x[i] <= x[j] and all coordinates have the same bounds, z = clip(nearest point of the order). With the
+    multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every x[i] = x[j], and
+    z = clip(y − G^T multipliers) by construction.
     """
 
     name = "forest"
@@ -207,63 +210,27 @@ class Forest(Compiled):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
-        self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
-        self.pulled = self.rows if form.compiled else None
+        self.rows = self.pulled = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
+        self.in_one_box = in_one_box(*(torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper)), roots)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.differences is not None
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        own = effort(self.form.m + self.form.d, clamped=self.clamps(problem))
+        clamped = in_one_box(*problem.sides, self.rows.roots) if problem.may_be_empty else self.in_one_box
+        own = effort(self.form.m + self.form.d, clamped=clamped)
         return in_core(problem, self.rows, started(problem, guess), own)
 
-    def clamps(self, problem: Problem) -> bool:
-        """Whether the nearest point of the order alone may be clipped to the bounds."""
-        return False
 
-
-class Order(Forest):
-    """min ½‖z − y‖² subject to x[i] <= x[j] for some pairs and low <= x <= high: clip(nearest point of the order).
-
-    With the multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every
-    x[i] = x[j], and z = clip(y − G^T multipliers) by construction. It needs one low and one high for all coordinates.
-    """
-
-    name = "order, clamped"
-
-    def __init__(self, form: StandardForm) -> None:
-        super().__init__(form)
-        stated = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
-        self.is_one_box = self._is_one_box(*stated)
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return form.bounded and form.differences is not None and not form.c.any()
-
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        if self.form.compiled:
-            return super().solve(problem, guess)
-        order = DualNewton(self.form).solve(problem.without_bounds() if (clamps := self.clamps(problem)) else problem)
-        if not clamps:
-            return order
-        assert order.z is not None
-        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
-
-    def clamps(self, problem: Problem) -> bool:
-        return self._is_one_box(*problem.sides) if problem.may_be_empty else self.is_one_box
-
-    def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        root = None if self.form.root is None else torch.from_numpy(self.form.root).to(lower.device)
-        low, high = (v if root is None else v / root for v in (lower, upper))
-        return bool(_are_alike(low) & _are_alike(high) & ~c.any())
-
-
-def _are_alike(bound: Tensor) -> Tensor:
-    """Whether each sample has one bound for all coordinates, up to rounding. Shape: (1 or N, d) → ()."""
-    first = bound[:, :1]
-    close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
-    return ((bound == first) | close).all()
+def in_one_box(c: Tensor, lower: Tensor, upper: Tensor, roots: Tensor | float = 1.0) -> bool:
+    """Whether rows say x[i] <= x[j], and in each sample all coordinates have the same bounds, up to rounding."""
+    alike = ~c.any()
+    for bound in (lower / roots, upper / roots):
+        first = bound[:, :1]
+        close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
+        alike &= ((bound == first) | close).all()
+    return bool(alike)
 
 
 def _from_below(form: StandardForm) -> Array:
