@@ -92,9 +92,9 @@ class InPlace:
         y = (y if sign is None else y * sign).reshape(x.shape[0] * places.count, -1)
         if sides.given:
             problem = self.block.problem(x, sides)
-            own = [v.to(x.dtype) for v in problem.sides]
-            z = self.formula(y, *own)
-            z = torch.where(_is_met(z, y, self.rows.like(x), *own, problem.m), z, torch.nan)
+            c, lower, upper = (v.to(x.dtype) for v in problem.sides)
+            z = self.formula(y, c, lower, upper)
+            z = torch.where(_is_met(z, y, self.rows.like(x), c, lower, upper, problem.m), z, torch.nan)
         else:
             z = self.formula(y, *(side.like(x) for side in self.sides))
         z = z.reshape(x.shape[0], -1)

@@ -55,20 +55,19 @@ class Places:
 
     def read(self, x: Tensor) -> Tensor:
         """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
-        return self._scaled(self._gathered(x))
+        return self._times_scale(self._gathered(x))
 
     def write(self, z: Tensor, out: Tensor) -> None:
         """Points (N, d) to their places in (n, D)."""
-        self._scatter(z if self.scale is None else (self._by_block(z) / self.scale).reshape(z.shape), out)
+        self._scatter(self._over_scale(z), out)
 
     def read_gradient(self, g: Tensor) -> Tensor:
         """Gradients by the blocks' coordinates from those by the samples': they scale inversely. As ``read``."""
-        v = self._gathered(g)
-        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+        return self._over_scale(self._gathered(g))
 
     def write_gradient(self, g: Tensor, out: Tensor) -> None:
         """Gradients by the samples' coordinates. As ``write``."""
-        self._scatter(self._scaled(g), out)
+        self._scatter(self._times_scale(g), out)
 
     def pick(self, v: Tensor, image: Tensor) -> Tensor:
         """``image`` where a block is a mirror image, else ``v``. Shape: (1 or N, d) each."""
@@ -88,7 +87,10 @@ class Places:
         else:
             out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
 
-    def _scaled(self, v: Tensor) -> Tensor:
+    def _over_scale(self, v: Tensor) -> Tensor:
+        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+
+    def _times_scale(self, v: Tensor) -> Tensor:
         return v if self.scale is None else (self._by_block(v) * self.scale).reshape(v.shape)
 
     def _by_block(self, v: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
@@ -33,9 +34,13 @@ class Projector:
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
         self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
-        self.has_zeros = not (polyhedron.inequalities.sizes.all() and polyhedron.equalities.sizes.all())
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
+
+    @cached_property
+    def has_zeros(self) -> bool:
+        """Whether some rows mention no coordinate: they are part of no block."""
+        return bool(self.polyhedron.inequalities.zeros or self.polyhedron.equalities.zeros)
 
     def plan(self, device: torch.device = HOST) -> Plan:
         """The blocks and their solvers on a device."""
@@ -57,7 +62,7 @@ class Projector:
             guess = None  # other samples than last time
         with torch.no_grad():
             done = solve(blocks, flat.detach(), given, self.infeasible, guess)
-        if self.has_zeros and (held := zero_rows_hold(self.polyhedron, given)) is not None:
+        if given is not NONE and (held := zero_rows_hold(self.polyhedron, given)) is not None:
             done.note_empty((~held.expand(len(flat))).nonzero()[:, 0], self.infeasible)
         if not followed:
             return done.z if flat is x else done.z.reshape(x.shape), done

@@ -121,9 +121,9 @@ def zero_rows_hold(P: Statement, sides: Sides) -> Tensor | None:
     """
     held = None
     for side, matrix, rows in ((sides.b, sides.A, P.inequalities), (sides.b_eq, sides.A_eq, P.equalities)):
-        if side is None or matrix is not None or rows.sizes.all():
+        if side is None or matrix is not None or not rows.zeros:
             continue
-        own = side[..., np.flatnonzero(rows.sizes == 0).tolist()]
+        own = side[..., rows.zeros]
         fine = ((own >= 0) if side is sides.b else (own == 0)).all(-1)
         held = fine if held is None else held & fine
     return held

@@ -104,11 +104,7 @@ class ClippedShift(Solver):
             return Solution(z, *operators.clipped_shift(at, self.row, problem.sides, problem.m == 0))
         row = self.form.matrix.dense(problem.c)[0]
         z, t = problem.in_chunks(lambda some: _shifted(some, row), self.form.d * max(FEW, math.isqrt(2 * self.form.d)))
-        solution = certified(problem, z, t, ROUNDS)
-        if problem.may_be_empty:
-            solution.status[_out_of_reach(problem, row).expand(len(z))] = EMPTY
-            mark_crossed(problem, solution)
-        return solution
+        return certified(problem, z, t, ROUNDS)
 
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
         if not self.form.compiled:
@@ -130,16 +126,6 @@ def _shifted(problem: Problem, row: Tensor) -> tuple[Tensor, Tensor]:
         t = t if problem.m == 0 else torch.maximum(t, -total)
         y, total = y - t * row, total + t
     return problem.clip(y), total
-
-
-def _out_of_reach(problem: Problem, a: Tensor) -> Tensor:
-    """Samples whose bounds alone keep a·z away from c."""
-    lower, upper, c = problem.lower, problem.upper, problem.c[:, 0]
-    least = torch.where(a > 0, a * lower, torch.where(a < 0, a * upper, 0.0)).sum(1)
-    most = torch.where(a > 0, a * upper, torch.where(a < 0, a * lower, 0.0)).sum(1)
-    slack = 1e-12 * (1e-3 + c.abs())
-    above = least > c + slack
-    return above | (most < c - slack) if problem.m == 0 else above
 
 
 # -- orders ----------------------------------------------------------------------------------------------------------
@@ -211,14 +197,15 @@ class Forest(Compiled):
         super().__init__(form)
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
         self.rows = self.pulled = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
-        self.in_one_box = in_one_box(*(torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper)), roots)
+        c, lower, upper = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
+        self.roots, self.in_one_box = roots, in_one_box(c, lower, upper, roots)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
         return form.compiled and form.differences is not None
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        clamped = in_one_box(*problem.sides, self.rows.roots) if problem.may_be_empty else self.in_one_box
+        clamped = in_one_box(*problem.sides, self.roots) if problem.may_be_empty else self.in_one_box
         own = effort(self.form.m + self.form.d, clamped=clamped)
         return in_core(problem, self.rows, started(problem, guess), own)
 
