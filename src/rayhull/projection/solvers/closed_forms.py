@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from rayhull.projection.problem import EMPTY, UNSOLVED, Problem, Solution, Solve
 from rayhull.projection.solvers.any_rows import (
     GENERIC,
     Compiled,
+    DualNewton,
     effort,
     first_that_fits,
     in_core,
@@ -196,18 +198,34 @@ class Forest(Compiled):
     def __init__(self, form: StandardForm) -> None:
         super().__init__(form)
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
-        self.rows = self.pulled = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
+        self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
+        self.pulled = self.rows if form.compiled else None
         c, lower, upper = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
         self.roots, self.in_one_box = roots, in_one_box(c, lower, upper, roots)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
-        return form.compiled and form.differences is not None
+        return form.differences is not None and (form.compiled or (form.bounded and not form.c.any()))
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        if self.form.compiled:
+            return super().solve(problem, guess)
+        if not self.clamps(problem):
+            return DualNewton().solve(problem)
+        none = torch.full_like(problem.lower, torch.inf)
+        order = DualNewton().solve(replace(problem, lower=-none, upper=none))
+        assert order.z is not None
+        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
-        clamped = in_one_box(*problem.sides, self.roots) if problem.may_be_empty else self.in_one_box
-        own = effort(self.form.m + self.form.d, clamped=clamped)
+        own = effort(self.form.m + self.form.d, clamped=self.clamps(problem))
         return in_core(problem, self.rows, started(problem, guess), own)
+
+    def clamps(self, problem: Problem) -> bool:
+        """Whether the nearest point of the order alone may be clipped to the bounds."""
+        if not problem.may_be_empty:
+            return self.in_one_box
+        return in_one_box(*problem.sides, self.roots.to(problem.c.device))
 
 
 def in_one_box(c: Tensor, lower: Tensor, upper: Tensor, roots: Tensor | float = 1.0) -> bool:
