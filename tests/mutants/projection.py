@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/plan.py",
-        "self._rows_of(sides.b, self.inequalities, n).double() / self.norms[:m]",
-        "self._rows_of(sides.b, self.inequalities, n).double()",
+        "own.double() / self.lengths[0])",
+        "own.double())",
         ("test_projection_sides.py::test_sample_wise_sides_give_what_each_set_alone_gives",),
         "sample-wise b is not divided by the rows' lengths",
     ),

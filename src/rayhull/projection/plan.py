@@ -109,7 +109,7 @@ class Block:
         on = partial(torch.as_tensor, device=places.index.device)
         self.inequalities, self.equalities = on(inequalities.ravel()), on(equalities.ravel())
         self.c, self.lower, self.upper = (on(v, dtype=torch.float64)[None] for v in (form.c, form.lower, form.upper))
-        self.norms = on(form.norms)
+        self.lengths = on(form.norms[: form.m]), on(form.norms[form.m :])  # of inequalities and equalities
         self.combination = None if form.combination is None else on(form.combination)
 
     @cached_property
@@ -145,14 +145,16 @@ class Block:
 
     def right_hand_sides(self, sides: Sides, n: int, otherwise: Tensor) -> Tensor:
         """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
-        if sides.b is None and sides.b_eq is None:
+        m, parts = self.form.m, []
+        if otherwise.shape[1] == 0 or (sides.b is None and sides.b_eq is None):
             return otherwise
-        m, parts = self.form.m, list(otherwise.tensor_split((self.form.m,), 1))
-        if sides.b is not None and m:
-            parts[0] = self._rows_of(sides.b, self.inequalities, n).double() / self.norms[:m]
-        if sides.b_eq is not None and len(self.norms) > m:
-            parts[1] = self._of_equalities(self._rows_of(sides.b_eq, self.equalities, n))
-        return torch.cat([v.expand(max(map(len, parts)), -1) for v in parts], 1)
+        if m:
+            own = None if sides.b is None else self._rows_of(sides.b, self.inequalities, n)
+            parts.append(otherwise[:, :m] if own is None else own.double() / self.lengths[0])
+        if m < otherwise.shape[1]:
+            own = None if sides.b_eq is None else self._rows_of(sides.b_eq, self.equalities, n)
+            parts.append(otherwise[:, m:] if own is None else self._of_equalities(own))
+        return parts[0] if len(parts) == 1 else torch.cat([v.expand(max(map(len, parts)), -1) for v in parts], 1)
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
@@ -164,7 +166,7 @@ class Block:
     def _of_equalities(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
         b_eq = b_eq if b_eq.dtype == torch.float64 else self._consistent(b_eq)
-        return b_eq / self.norms[self.form.m :] if self.combination is None else b_eq @ self.combination.mT
+        return b_eq / self.lengths[1] if self.combination is None else b_eq @ self.combination.mT
 
     def _consistent(self, b_eq: Tensor) -> Tensor:
         """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
@@ -185,9 +187,10 @@ class Block:
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
-        m, n, wide = self.form.m, len(w) // self.count, w / self.norms
-        equalities = wide[:, m:] if self.combination is None else w[:, m:] @ self.combination
-        return wide[:, :m].reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
+        m, n = self.form.m, len(w) // self.count
+        inequalities, equalities = w[:, :m] / self.lengths[0], w[:, m:]
+        equalities = equalities / self.lengths[1] if self.combination is None else equalities @ self.combination
+        return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
 
     def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
         """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
