@@ -192,6 +192,13 @@ MUTANTS = [
         "what was made in inference cannot be differentiated",
     ),
     Mutant(
+        "projection/module.py",
+        "        if is_away(device := fn(torch.empty(0)).device):",
+        "        if is_away(device := fn(torch.empty(0)).device) and False:",
+        ("test_projection_devices.py::test_a_module_that_has_moved_compiles_at_its_first_call",),
+        "a graph on another device is to make its own constants",
+    ),
+    Mutant(
         "core/library.py",
         "        _warn_once()\n",
         "        pass\n",

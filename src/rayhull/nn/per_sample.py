@@ -206,7 +206,8 @@ class PerSample(Constants):
         known = flat.isfinite().all(-1)
         x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *shape)
         given = own.without_base(shape)
-        formula = formula_of(self.nearest.projector, own.given) if is_away(u.device) and not sides.has_rows else None
+        has_formula = is_away(u.device) and not sides.has_rows
+        formula = formula_of(self.nearest.projector, own.given, u.device) if has_formula else None
         if formula is not None:
             near: Tensor = formula(x, given)  # NaN where a set is empty
         else:
