@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import rayhull as rh
 from benchmarks.pretended import Count, Elsewhere
+from rayhull.projection import module
 from rayhull.projection.plan import plan
 from tests.test_projection import every_set, points
 from tests.test_projection_rows import case
@@ -30,5 +32,17 @@ def test_rows_of_the_sample_stay_on_their_device() -> None:
 
 
 def test_other_devices_have_no_compiled_solver() -> None:
-    solvers = {block.solver.name for P in (rh.convex(5), rh.monotone(4)) for block in plan(P, device="cuda")}
+    solvers = {
+        block.solver.name for P in (rh.convex(5), rh.monotone(4)) for block in plan(P, device=torch.device("meta"))
+    }
     assert solvers == {"dual Newton"}
+
+
+def test_a_module_that_has_moved_compiles_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The constants of its formula are made when it moves, for a graph can make none."""
+    monkeypatch.setattr(module, "is_away", lambda device: True)  # the host stands for an accelerator
+    P = rh.monotone(4) & rh.box(0, 1)
+    nearest, x = rh.Projection(P), torch.randn(3, 4)
+    P.kept.clear()
+    compiled = torch.compile(nearest.to("cpu"), fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x), rh.project(P, x))

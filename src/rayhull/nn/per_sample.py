@@ -31,7 +31,7 @@ from rayhull.nn.ways import Nearest, value_of
 from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
-from rayhull.projection.sides import Sides, agree
+from rayhull.projection.sides import Sides, agree, zero_rows_hold
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import is_large
@@ -206,7 +206,8 @@ class PerSample(Constants):
         known = flat.isfinite().all(-1)
         x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *shape)
         given = own.without_base(shape)
-        formula = formula_of(self.nearest.projector, own.given) if is_away(u.device) and not sides.has_rows else None
+        has_formula = is_away(u.device) and not sides.has_rows
+        formula = formula_of(self.nearest.projector, own.given, u.device) if has_formula else None
         if formula is not None:
             near: Tensor = formula(x, given)  # NaN where a set is empty
         else:
@@ -376,7 +377,8 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides)) if own is not None]
+        held = zero_rows_hold(own.polyhedron, sides)
+        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides), held) if own is not None]
         certified = reduce(torch.logical_and, judged).expand(batch) if judged else None
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -80,7 +81,7 @@ class NearestPoint(nn.Module):
             return
         self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
         self._name = register(self.projector)
-        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
+        blocks = () if self.projector.is_dense else self.projector.plan()
         self._rows = sum(block.count * block.form.matrix.count for block in blocks)
         if not later:
             self.solvers = tuple(dict.fromkeys(block.solver.name for block in blocks))
@@ -89,6 +90,11 @@ class NearestPoint(nn.Module):
     @property
     def polyhedron(self) -> Polyhedron:
         return self.projector.polyhedron
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        if is_away(device := fn(torch.empty(0)).device):
+            formula_of(self.projector, device=device)  # makes its constants: a graph cannot
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, **sides: Any) -> Tensor:
         if x.is_meta:
@@ -106,7 +112,7 @@ class NearestPoint(nn.Module):
 
     def _in_graph(self, x: Tensor, sides: dict[str, Any]) -> Tensor:
         """By formulas where every block has one and the graph is to run elsewhere, else by an operator of ours."""
-        if torch.compiler.is_exporting() and (formula := formula_of(self.projector, sides)) is not None:
+        if torch.compiler.is_exporting() and (formula := formula_of(self.projector, sides, x.device)) is not None:
             return formula(x, sides)
         operator: Any = nearest if torch.compiler.is_compiling() else Transformed.apply
         P, given = self.polyhedron, (sides.get(name) for name in NAMES)

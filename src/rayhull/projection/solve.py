@@ -54,6 +54,16 @@ class Projected:
         self.multipliers.append(solution.multipliers)
         self.solutions.append(solution)
 
+    def note_empty(self, samples: Tensor, infeasible: str) -> None:
+        """Samples without a feasible point: refused by their names, or answered by the least violation."""
+        if len(samples) and infeasible == "raise":
+            raise EmptySetError(
+                f"No point satisfies the right-hand sides and bounds of {_names(samples)}. "
+                'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
+            )
+        if len(samples):
+            self.infeasible.append(samples)
+
     def active(self, grad: Any = None, out: Any = None) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each kind of block whose gradient no kernel writes to out."""
         problem: Any
@@ -117,13 +127,8 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
     empty = (solution.status != SOLVED).nonzero()[:, 0]
-    if len(empty) and infeasible == "raise":
-        raise EmptySetError(
-            f"No point satisfies the right-hand sides and bounds of {_names(empty // count)}. "
-            'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
-        )
+    done.note_empty(empty // count, infeasible)
     if len(empty):
-        done.infeasible.append(empty // count)
         _least_violation(problem, solution, empty)
 
 
@@ -273,8 +278,7 @@ def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradie
     wanted = any(v is not None for v in sides)
     grad = grad if grad.is_contiguous() else grad.contiguous()
     for block, problem, active, at_bound, constant in done.active(grad, None if wanted else out):
-        own, held = block.on(grad.device), at_bound != 0
-        places = own.places
+        places, held = block.places, at_bound != 0
         g = places.read_gradient(grad)
         g = g if constant is None else g.masked_fill(constant, 0.0)
         w = _multipliers(problem, g.masked_fill(held, 0.0), active, at_bound)
@@ -287,21 +291,20 @@ def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradie
 
 def _pull_sides(full: list[Tensor | None], block: Block, r: Tensor, w: Tensor, at_bound: Tensor) -> None:
     """What the wanted ones of b, b_eq, lower, upper get of one kind of block."""
-    own = block.on(r.device)
-    side_of = own.places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
-    for side, rows, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
+    side_of = block.places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
+    for side, rows, part in zip(full[:2], (block.inequalities, block.equalities), block.stated_units(w), strict=True):
         if side is not None:
             side[:, rows] = part
     for bound, sign in ((full[2], -1), (full[3], 1)):
         if bound is not None:
-            own.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
+            block.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
 
 
 def push(done: Projected, dx: Tensor, sides: Sides) -> Tensor:
     """The derivative along dx and along changes of b, b_eq, lower, upper. Shape: (n, D) → (n, D)."""
     out, n = torch.empty_like(dx), len(dx)
     for block, problem, active, at_bound, constant in done.active():
-        places = block.on(dx.device).places
+        places = block.places
         z = torch.where(at_bound == 0, places.read(dx), 0.0)
         side_of = places.pick(at_bound, -at_bound)
         for bound, sign in ((sides.lower, -1), (sides.upper, 1)):

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.exact.elimination import reduction
-from rayhull.exact.numbers import others
+from rayhull.exact.numbers import largest, others
 from rayhull.projection.intervals import intervals
 from rayhull.sets.rows import DEPENDENT, Array, Rows, unit_rows
 
@@ -38,6 +38,27 @@ ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational e
 # -- the rows as a linear map ----------------------------------------------------------------------------------------
 
 
+class Kept:
+    """Numbers as a tensor on each device, in each dtype that was asked for: nothing is copied there twice."""
+
+    def __init__(self, values: Array | sp.csr_array | Tensor) -> None:
+        self._made: dict[tuple[torch.device, torch.dtype | None], Tensor] = {}
+        with torch.inference_mode(False):  # they serve calls that are differentiated, too
+            self.values = values if isinstance(values, Tensor) else _tensor(values)
+
+    def like(self, y: Tensor) -> Tensor:
+        """On the device of y; real numbers in its dtype."""
+        key = y.device, y.dtype if self.values.is_floating_point() else None
+        found = self._made.get(key)
+        if found is not None:
+            return found
+        if torch.compiler.is_compiling():
+            return self.values.to(*key)
+        with torch.inference_mode(False):
+            self._made[key] = self.values.to(*key)
+        return self._made[key]
+
+
 class Matrix:
     """Rows that all samples share, dense or sparse; what is derived from them is kept, for each device."""
 
@@ -45,7 +66,7 @@ class Matrix:
         self.rows, self.count = rows, int(rows.shape[0])
         self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
-        self._tensors: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
+        self._kept: dict[str, Kept] = {}
 
     @cached_property
     def dense_array(self) -> Array:
@@ -119,10 +140,9 @@ class Matrix:
 
     def on(self, name: str, like: Tensor) -> Tensor:
         """One of the matrices above on the device of ``like``, kept there."""
-        key = name, like.device, like.dtype
-        if key not in self._tensors:
-            self._tensors[key] = _tensor(getattr(self, name), like)
-        return self._tensors[key]
+        if name not in self._kept:
+            self._kept[name] = Kept(getattr(self, name))
+        return self._kept[name].like(like)
 
     def times(self, v: Tensor) -> Tensor:
         """G v for each sample. Shape: (N, d) → (N, M)."""
@@ -155,9 +175,6 @@ class Matrix:
     def step(self, like: Tensor) -> Tensor:
         """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
-
-    def __reduce__(self) -> tuple[type[Matrix], tuple[sp.csr_array, int]]:
-        return Matrix, (self.rows, self.m)  # without what is derived from them
 
 
 class SampleMatrix(Matrix):
@@ -205,15 +222,13 @@ def regularised_solve(G: Tensor, q: Tensor, active: Tensor, free: Tensor) -> Ten
     return w[..., 0] * rows
 
 
-def _tensor(values: Array | sp.csr_array, like: Tensor) -> Tensor:
-    """On the device of ``like``, in its dtype; sparse rows stay sparse."""
+def _tensor(values: Array | sp.csr_array) -> Tensor:
     if isinstance(values, np.ndarray):
-        return torch.as_tensor(values, dtype=like.dtype, device=like.device)
-    begin, columns = (torch.as_tensor(v.astype(np.int64), device=like.device) for v in (values.indptr, values.indices))
-    data = torch.as_tensor(values.data, dtype=like.dtype, device=like.device)
+        return torch.from_numpy(np.array(values))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
-        return torch.sparse_csr_tensor(begin, columns, data, values.shape, check_invariants=False)
+        begin, columns = (torch.from_numpy(v.astype(np.int64)) for v in (values.indptr, values.indices))
+        return torch.sparse_csr_tensor(begin, columns, torch.from_numpy(values.data), values.shape)
 
 
 # -- the standard form -----------------------------------------------------------------------------------------------
@@ -317,16 +332,9 @@ def _is_nearly_dependent(equalities: Rows) -> bool:
     k, d = len(equalities), equalities.dim
     if k * k * d > WORK:
         return False
-    rows = equalities.matrix.toarray()
-    rows = rows / np.abs(rows).max(1, keepdims=True)
-    values = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)
+    values = np.linalg.svd(equalities.unit[0].toarray(), compute_uv=False)
     values = np.append(values, np.zeros(max(0, k - d))) / values[0]
-    if equalities.integers is not None:
-        return bool(values[-1] < NEARLY) and bool((values[values > DEPENDENT] < NEARLY).any() or _hidden(equalities))
-    return bool(NEARLY > values[-1] > DEPENDENT)  # floats that depend up to rounding are taken as dependent
-
-
-def _hidden(equalities: Rows) -> bool:
-    """Whether integers are so large that rows which look dependent in floats may not be."""
-    assert equalities.integers is not None
-    return max((abs(int(v)) for v in equalities.integers[0]), default=0) > 2**26
+    if equalities.integers is None:
+        return bool(NEARLY > values[-1] > DEPENDENT)  # floats that depend up to rounding are taken as dependent
+    large = largest(equalities.integers[0]) > 2**26  # rows which look dependent in floats may not be
+    return bool(values[-1] < NEARLY and (large or (values[values > DEPENDENT] < NEARLY).any()))
