@@ -249,4 +249,18 @@ MUTANTS = [
         CONVERSION,
         "the way back takes small vertices for rounding",
     ),
+    Mutant(
+        "cli.py",
+        '"verify": options.verify}',
+        '"verify": None}',
+        ("test_cli.py",),
+        "--verify full proves nothing",
+    ),
+    Mutant(
+        "cli.py",
+        'read_text(encoding="utf-8-sig")',
+        "read_text()",
+        ("test_cli.py",),
+        "a spreadsheet's byte order mark spoils the first number",
+    ),
 ]

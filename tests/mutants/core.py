@@ -115,7 +115,7 @@ MUTANTS = [
         "residues of long integers are rounded",
     ),
     Mutant(
-        "core/source/conversion/lift.cpp",
+        "core/source/conversion/wide.hpp",
         "  const ExactDivisor divisor(g == 0 ? 1 : static_cast<uint64_t>(g));",
         "  const ExactDivisor divisor(1);",
         ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),
@@ -129,7 +129,7 @@ MUTANTS = [
         "a row is scaled in part",
     ),
     Mutant(
-        "core/source/conversion/lift.cpp",
+        "core/source/conversion/lift.hpp",
         "* static_cast<double>(many) >= 0x1p126) return false;",
         "* static_cast<double>(many) >= 0x1p200) return false;",
         ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),

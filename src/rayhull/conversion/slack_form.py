@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayhull.core import conversion as core
-from rayhull.core.conversion import primitive
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact import elimination
-from rayhull.exact.elimination import inverse
-from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, product, shortest, sort_rows, times
+from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, primitive, product, sort_rows, times
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
@@ -147,7 +145,7 @@ def _edges(chosen: Array, pivots: Array) -> tuple[Array, Array]:
     # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
     neighbours = len(pivots) > 0 and bool((pivots[1:] == pivots[:-1] + 1).all())
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
-    back, scales = inverse(chosen[:, columns])
+    back, scales = elimination.inverse(chosen[:, columns])
     edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
     for start in range(0, len(edges), STRIP):
         edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
@@ -216,23 +214,18 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """
     if not len(A):
         return A, b
-    lowest, common = primitive(A), None
-    if lowest is not A:
-        common = contents(A)
-        A = narrow(lowest)
-    short = shortest(A)
-    keep = sort_rows(short)[::-1]
-    sizes = np.abs(short).max(axis=1)
-    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if short.dtype == object else np.frexp(sizes)[1]
-    sizes //= 3
-    keep = keep[np.argsort(sizes[keep], kind="stable")]
-    ordered = short[keep]
+    common = contents(A)
+    A = primitive(A)
+    keep = sort_rows(A)[::-1]
+    sizes = np.abs(A).max(axis=1)
+    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if A.dtype == object else np.frexp(sizes)[1]
+    keep = keep[np.argsort(sizes[keep] // 3, kind="stable")]
+    ordered = A[keep]
     new = (ordered[1:] != ordered[:-1]).any(axis=1)
     if not new.all():
         groups = np.split(keep, np.flatnonzero(new) + 1)
-        common = np.ones(len(A), np.int64) if common is None else common
         keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
-    if common is None or (common == 1).all():
+    if (common == 1).all():
         return (A, b) if np.array_equal(keep, np.arange(len(A))) else (A[keep], b[keep])
     scale = common[keep]
     whole = b[keep] % scale == 0

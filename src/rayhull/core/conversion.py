@@ -197,24 +197,15 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
     return Examined(verification.NO_FAULT, zeros, extreme)
 
 
-def primitive(rows: NDArray[Any]) -> NDArray[Any]:
-    """What :func:`rayhull.exact.numbers.primitive` gives."""
-    core = library.load("conversion")
-    if core is None or rows.dtype == object:
-        return numbers.primitive(rows)
-    out = np.empty(rows.shape, np.int64)
-    return out if _call(core, "primitive", rows, *rows.shape, out) else np.ascontiguousarray(rows)
-
-
 def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
     """primitive(weights @ edges), exactly; compiled where the sums pass 53 bits and fit 127."""
     core = library.load("conversion")
     size = numbers.largest(weights) * numbers.largest(edges) * len(edges)
     if core is None or weights.dtype == object or edges.dtype == object or size < FAST_SUMS:
-        return primitive(numbers.product(weights, edges))
+        return numbers.primitive(numbers.product(weights, edges))
     out = np.empty((len(weights), edges.shape[1]), np.int64)
     status = _enough(_call(core, "primitive_product", weights, edges, *weights.shape, edges.shape[1], out))
-    return primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
+    return numbers.primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
 def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
