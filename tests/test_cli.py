@@ -86,8 +86,10 @@ def test_points_may_have_a_header(tmp_path, capsys):
     for nothing in ("", "a,b\n"):
         points.write_text(nothing)
         assert main(["check", set_file, str(points)]) == 2
-        assert capsys.readouterr().err.splitlines()[-1].endswith(
-            "points.csv holds no points (there is no line of numbers): expected .npy, .csv or text."
+        assert (
+            capsys.readouterr()
+            .err.splitlines()[-1]
+            .endswith("points.csv holds no points (there is no line of numbers): expected .npy, .csv or text.")
         )
     points.write_text("1,2,3\n")
     assert main(["check", set_file, str(points)]) == 2

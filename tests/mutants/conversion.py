@@ -97,10 +97,17 @@ MUTANTS = [
     ),
     Mutant(
         "core/reference/verification.py",
-        "        low = low | (high & ((1 << bits) - 1))",
-        "        low = high & ((1 << bits) - 1)",
+        "        if not fault and (slack < 0).any():",
+        "        if False:",
         ("test_double_description.py",),
-        "a product of long integers is 0 when its last digit is",
+        "without the core, a ray that breaks a row passes",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        "        if not support.any() or len(independent_rows(rows, eliminate_modulo)[0]) != len(columns):",
+        "        if False:",
+        ("test_double_description.py",),
+        "a ray that elimination does not prove extreme passes",
     ),
     Mutant(
         "conversion/verification.py",

@@ -179,10 +179,10 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
 
 
 def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
-    """What :func:`rayhull.core.reference.verification.examine` gives."""
+    """What :func:`rayhull.core.reference.verification.examine` gives, and which rays elimination proves extreme."""
     core = library.load("conversion")
     if core is None or C.dtype == object or Y.dtype == object:
-        return verification.examine(C, Y, prime)
+        return verification.examine(C, Y)
     (n, k), r = C.shape, len(Y)
     zeros, extreme = np.zeros((r, (n + k + 63) // 64), np.uint64), np.zeros(r, bool)
     step = max(1, LOOKED_AT // (n * k + 1))
@@ -191,7 +191,7 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
         sizes = n, k, some, len(some), prime, threads()
         fault = _enough(_call(core, "examine", C, *sizes, zeros[first:], extreme[first:]))
         if fault == TOO_LONG:
-            return verification.examine(C, Y, prime)
+            return verification.examine(C, Y)
         if fault:
             return Examined(fault, zeros, extreme)
     return Examined(verification.NO_FAULT, zeros, extreme)
@@ -211,7 +211,8 @@ def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any
 def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
     """What :func:`rayhull.exact.elimination.eliminate_modulo` gives."""
     core = library.load("conversion")
-    if core is None or A.dtype == object:
+    A = (A % prime).astype(np.int64) if A.dtype == object else A
+    if core is None:
         return elimination.eliminate_modulo(A, prime)
     rows, columns = np.empty((2, min(A.shape)), np.int64)
     found = _enough(_call(core, "independent_rows", A, *A.shape, prime, rows, columns))
