@@ -270,4 +270,11 @@ MUTANTS = [
         ("test_cli.py",),
         "a spreadsheet's byte order mark spoils the first number",
     ),
+    Mutant(
+        "conversion/budget.py",
+        "isinstance(most, Real) and most >= 0",
+        "isinstance(most, Real)",
+        ("test_conversion_limits.py::test_a_budget_that_is_no_number_is_refused",),
+        "a limit that is not a number is no limit",
+    ),
 ]

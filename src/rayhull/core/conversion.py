@@ -73,7 +73,7 @@ def take_rows(cone: Cone, order: Ints, watch: Any) -> Cone:
 
 def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
     budget = (watch.limits.max_generators, watch.limits.max_pairs, watch.limits.max_bytes)
-    limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
+    limits = _Budget(*(NO_LIMIT if limit is None else int(min(limit, NO_LIMIT)) for limit in budget))
     progress = _Progress(cone.row, len(cone.S))
 
     def run(most_work: int) -> int:
