@@ -17,8 +17,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/reference/double_description.py",
-        "        if bound.max(initial=0.0) >= INT64_SAFE:",
-        "        if False:",
+        "primitive(add(multiply(S[i], -S[j, column][:, None]), multiply(S[j], S[i, column][:, None])))",
+        "primitive(S[i] * -S[j, column][:, None] + S[j] * S[i, column][:, None])",
         (
             "test_double_description.py::test_integers_of_any_size_are_exact",
             "test_double_description.py::test_products_past_64_bits_are_exact",
