@@ -104,7 +104,7 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/verification.py",
-        "        if not support.any() or len(independent_rows(rows, eliminate_modulo)[0]) != len(columns):",
+        "        if not support.any() or len(independent_rows(rows)[0]) != len(columns):",
         "        if False:",
         ("test_double_description.py",),
         "a ray that elimination does not prove extreme passes",

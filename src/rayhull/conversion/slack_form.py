@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayhull.core import conversion as core
+from rayhull.core.conversion import independent_rows, primitive_product
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import elimination
+from rayhull.exact.elimination import inverse
 from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, primitive, product, sort_rows, times
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
@@ -83,7 +83,7 @@ class SlackForm:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
         chosen = self.equalities + coordinates
         weights, edges, _ = _over_one_scale(y, self.edges[chosen], self.scales[chosen])
-        return core.primitive_product(weights, edges)
+        return primitive_product(weights, edges)
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
@@ -145,7 +145,7 @@ def _edges(chosen: Array, pivots: Array) -> tuple[Array, Array]:
     # neighbours in order as a slice, which copies nothing: chains of 784 coordinates are a matrix of 5 MB
     neighbours = len(pivots) > 0 and bool((pivots[1:] == pivots[:-1] + 1).all())
     columns = slice(int(pivots[0]), int(pivots[-1]) + 1) if neighbours else pivots
-    back, scales = elimination.inverse(chosen[:, columns])
+    back, scales = inverse(chosen[:, columns])
     edges = np.zeros(chosen.shape, np.promote_types(back.dtype, np.int64))
     for start in range(0, len(edges), STRIP):
         edges[start : start + STRIP, columns] = -back[:, start : start + STRIP].T
@@ -168,11 +168,6 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     along = product(A, _lines(E[first], columns, *_edges(E[first], columns)).T)
     rows = np.concatenate([first, equalities + independent_rows(along)[0]])
     return rows, independent_rows(both[rows])[1]
-
-
-def independent_rows(matrix: Array) -> tuple[Array, Array]:
-    """What :func:`rayhull.exact.elimination.independent_rows` gives, by the core where it is there."""
-    return elimination.independent_rows(matrix, core.eliminate_modulo)
 
 
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:

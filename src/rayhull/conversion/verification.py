@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.core.conversion import eliminate_modulo, examine
+from rayhull.core.conversion import examine, independent_rows
 from rayhull.core.reference import floats
 from rayhull.core.reference.adjacency import Words, packed, supersets, unpacked
 from rayhull.core.reference.verification import NEGATIVE
 from rayhull.errors import UnverifiedError
-from rayhull.exact.elimination import independent_rows
 from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.linear_programs import maximum, typical_size
 
@@ -67,7 +66,7 @@ def _prove_extreme(C: NDArray[Any], zeros: NDArray[np.bool_]) -> None:
     for support, tight in zip(~zeros[:, :k], zeros[:, k:], strict=True):
         columns = np.flatnonzero(support)[1:]
         rows = C[np.ix_(tight, columns)]
-        if not support.any() or len(independent_rows(rows, eliminate_modulo)[0]) != len(columns):
+        if not support.any() or len(independent_rows(rows)[0]) != len(columns):
             raise _broken("a ray is not extreme")
 
 

@@ -208,8 +208,12 @@ def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any
     return numbers.primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
-def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
-    """What :func:`rayhull.exact.elimination.eliminate_modulo` gives."""
+def independent_rows(matrix: NDArray[Any]) -> tuple[Ints, Ints]:
+    """What :func:`rayhull.exact.elimination.independent_rows` gives."""
+    return elimination.independent_rows(matrix, _eliminate_modulo)
+
+
+def _eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
     core = library.load("conversion")
     A = (A % prime).astype(np.int64) if A.dtype == object else A
     if core is None:
