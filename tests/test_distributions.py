@@ -303,3 +303,14 @@ def test_one_point_is_checked_against_the_rows_of_every_sample():
     inside = IntoRows(A, b).codomain.check
     assert inside(torch.ones(2)).tolist() == [False, False, True, True]
     assert inside(torch.ones(3, 1, 2)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("P", [rh.box(0, 1, 3), rh.simplex(3), pentagon()], ids=["softplus", "softmax", "radial"])
+def test_a_first_use_in_inference_leaves_gradients_to_later_ones(P):
+    into = IntoPolyhedron(P)
+    c = torch.randn(4, into.coefficients, requires_grad=True)
+    with torch.inference_mode():
+        into(c)
+    x = into(c)
+    (x.square().sum() + into.log_abs_det_jacobian(c, x).sum()).backward()
+    assert c.grad.any()

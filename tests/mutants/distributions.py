@@ -96,4 +96,11 @@ MUTANTS = [
         ("test_distributions.py::test_the_mode_is_the_image_of_the_bases_mode_at_every_call",),
         "the deterministic action is drawn",
     ),
+    Mutant(
+        "distributions/transform.py",
+        "with torch.inference_mode(False):",
+        "with torch.inference_mode(torch.is_inference_mode_enabled()):",
+        ("test_distributions.py::test_a_first_use_in_inference_leaves_gradients_to_later_ones",),
+        "constants that are made in inference serve no gradient",
+    ),
 ]

@@ -46,8 +46,7 @@ class Limits:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        for name in ("max_generators", "max_pairs", "max_seconds", "max_bytes"):
-            most = getattr(self, name)
+        for name, most in vars(self).items():
             if most is not None and not (isinstance(most, Real) and most >= 0):
                 raise ValueError(f"{name} must be a number, 0 or more, or None for no limit, got {most!r}.")
 

@@ -155,10 +155,11 @@ class IntoPolyhedron(Onto):
         """The blocks' constants in the dtype and on the device of a tensor, cast once."""
         key = like.dtype, like.device
         if key not in self._cast:
-            self._cast[key] = [
-                {name: torch.as_tensor(v, dtype=like.dtype, device=like.device) for name, v in block.constants.items()}
-                for block, _, _ in self.blocks
-            ]
+            with torch.inference_mode(False):  # what is made in inference would serve no gradient later
+                self._cast[key] = [
+                    {name: torch.as_tensor(v, dtype=key[0], device=key[1]) for name, v in block.constants.items()}
+                    for block, _, _ in self.blocks
+                ]
         return self._cast[key]
 
     def forward_shape(self, shape: Any) -> torch.Size:
