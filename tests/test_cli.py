@@ -37,6 +37,18 @@ def test_convert_there_and_back(triangle, tmp_path):
     assert len(read(ine).inequalities) == 3
 
 
+def test_the_way_back_is_proved_complete_too_and_has_one_output(triangle, tmp_path, monkeypatch, capsys):
+    ext = tmp_path / "t.ext"
+    assert main(["convert", str(triangle), str(ext)]) == 0
+    asked = []
+    monkeypatch.setattr(rh.Generators, "to_polyhedron", lambda self, **options: asked.append(options) or rh.simplex(2))
+    assert main(["convert", str(ext), "--verify", "full"]) == 0
+    assert asked[0]["verify"] == "full"
+    with pytest.raises(SystemExit, match="2"):
+        main(["convert", str(triangle), str(ext), "-o", str(tmp_path / "u.ext")])
+    assert "-o/--output: not allowed with argument to" in capsys.readouterr().err
+
+
 def test_info_describes_the_set(triangle, capsys):
     assert main(["info", str(triangle)]) == 0
     assert "3 inequalities" in capsys.readouterr().out
@@ -69,6 +81,16 @@ def test_points_may_have_a_header(tmp_path, capsys):
     assert "columns of points.csv in their order: a, b" in capsys.readouterr().err
     points.write_text("1,\n1,9\n")  # a gap is no header
     assert main(["check", set_file, str(points)]) == 2
+    points.write_text("1,9\n", encoding="utf-8-sig")  # a spreadsheet's mark is no part of the first number
+    assert main(["check", set_file, str(points)]) == 0
+    for nothing in ("", "a,b\n"):
+        points.write_text(nothing)
+        assert main(["check", set_file, str(points)]) == 2
+        assert (
+            capsys.readouterr()
+            .err.splitlines()[-1]
+            .endswith("points.csv holds no points (there is no line of numbers): expected .npy, .csv or text.")
+        )
     points.write_text("1,2,3\n")
     assert main(["check", set_file, str(points)]) == 2
     assert "points.csv holds points of 3 numbers, but the set has 2 coordinates" in capsys.readouterr().err

@@ -191,8 +191,17 @@ def test_generators_in_any_unit_become_the_same_inequalities(unit):
         (dict(vertices=[[1, 2]], rays=[[1]]), "same number of columns"),
         (dict(vertices=[1, 2]), "one generator a row"),
         (dict(vertices=[[math.inf]]), "finite"),
+        (dict(vertices=[[Fraction(10**400)]]), "beyond the range of float64"),
+        ({}, "got none of them"),
     ],
 )
 def test_bad_generators_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         rh.Generators(**arguments)
+
+
+def test_a_vertex_that_no_float_can_say_is_refused_and_generators_are_no_inequalities():
+    with pytest.raises(ValueError, match="beyond the range of float64: state the set in larger units"):
+        rh.convert(rh.Polyhedron([[Fraction(1, 10**320), 1]], [1], lower=0))
+    with pytest.raises(TypeError, match=r"give G\.to_polyhedron\(\): this takes inequalities"):
+        rh.convert(rh.Generators([[1, 2]]))

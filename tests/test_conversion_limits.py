@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import rayhull as rh
@@ -21,6 +22,13 @@ from tests.zoo import feasible_cone
 def test_a_conversion_that_explodes_stops_at_its_budget(limit, message):
     with pytest.raises(rh.BudgetExceededError, match=message):
         rh.convert(rh.ordered(None, (16, 16)), cache=False, **limit)
+
+
+@pytest.mark.parametrize("limit", [dict(max_generators=-1), dict(max_seconds=float("nan")), dict(max_pairs="10")])
+def test_a_budget_that_is_no_number_is_refused(limit):
+    with pytest.raises(ValueError, match=f"{next(iter(limit))} must be a number, 0 or more, or None for no limit"):
+        rh.convert(rh.simplex(3), **limit)
+    assert len(rh.convert(rh.monotone(4), max_generators=float("inf"), max_pairs=np.int64(9), cache=False).rays) == 3
 
 
 def test_a_product_of_many_vertices_is_refused_before_it_is_built():

@@ -283,3 +283,34 @@ def test_a_transform_is_equal_to_one_for_the_same_set():
         IntoPolyhedron(rh.simplex(3), method="softmax")
     with pytest.raises(ValueError, match="expected 2 coefficients"):
         IntoPolyhedron(rh.simplex(3))(torch.randn(3))
+
+
+def test_what_is_no_set_no_base_or_no_row_is_refused_or_served():
+    for takes_a_set in (IntoPolyhedron, Uniform):
+        with pytest.raises(TypeError, match="this takes sets without cones"):
+            takes_a_set(rh.ball(1, d=2))
+    with pytest.raises(ValueError, match="over 2 coefficients, the dimension of the set, got event shape"):
+        OnPolyhedron(Normal(0.0, 1.0), rh.box(0, 1, 2))
+    with pytest.raises(ValueError, match="least slack nan"):
+        IntoRows(torch.tensor([[1.0, math.nan]]), torch.ones(1))
+    free = IntoRows(torch.zeros(3, 0, 2), torch.zeros(3, 0))  # without rows every point is its own
+    assert torch.equal(free(torch.ones(3, 2)), torch.ones(3, 2))
+    assert torch.equal(free.log_abs_det_jacobian(torch.ones(3, 2), None), torch.zeros(3))
+
+
+def test_one_point_is_checked_against_the_rows_of_every_sample():
+    A, b = torch.ones(4, 1, 2), torch.tensor([[0.5], [1.5], [2.5], [3.5]])
+    inside = IntoRows(A, b).codomain.check
+    assert inside(torch.ones(2)).tolist() == [False, False, True, True]
+    assert inside(torch.ones(3, 1, 2)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("P", [rh.box(0, 1, 3), rh.simplex(3), pentagon()], ids=["softplus", "softmax", "radial"])
+def test_a_first_use_in_inference_leaves_gradients_to_later_ones(P):
+    into = IntoPolyhedron(P)
+    c = torch.randn(4, into.coefficients, requires_grad=True)
+    with torch.inference_mode():
+        into(c)
+    x = into(c)
+    (x.square().sum() + into.log_abs_det_jacobian(c, x).sum()).backward()
+    assert c.grad.any()

@@ -23,6 +23,16 @@ def test_products_are_those_of_pythons_integers(bits, cancel):
         assert (times(left[0, :4], right[0]) == left[0, :4].astype(object) * right[0].astype(object)).all()
 
 
+@pytest.mark.parametrize("size", [3, 2**20, 2**40, 2**61, 2**90])
+def test_products_of_any_integers_are_0_where_they_are_0(size):
+    rng = np.random.default_rng(0)
+    C, Y = (np.array([[int(x * size) for x in row] for row in rng.uniform(-1, 1, (50, 3))], dtype=object) for _ in "CY")
+    C[::5] = np.array([np.cross(*pair) for pair in zip(Y[::5], Y[1::5], strict=True)])  # product 0 with two of Y
+    C[1::5] = C[::5] + np.array([0, 0, 1])
+    for kind in {object, np.int64 if abs(C).max() < 2**62 else object}:
+        assert np.array_equal(product(Y.astype(kind), C.astype(kind).T), Y @ C.T)
+
+
 def test_sums_of_large_terms_that_cancel_stay_in_64_bits():
     left, right = np.array([[2**40, 2**40, 3]]), np.array([[2**40], [-(2**40)], [5]])
     assert product(left, right).tolist() == [[15]]

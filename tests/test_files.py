@@ -64,7 +64,7 @@ def test_several_lines_of_linearity_add_up():
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_an_option_that_means_another_set_is_refused_by_name(option, place):
     text = f"{option}\n{SQUARE}" if place == "before" else f"{SQUARE}{option}\n"
-    with pytest.raises(rh.FileFormatError, match=f"{option.split()[0]} is not supported; "):
+    with pytest.raises(rh.errors.FileFormatError, match=f"{option.split()[0]} is not supported; "):
         parse_cdd(text, ".ine", "a.ine")
 
 
@@ -90,13 +90,13 @@ def test_options_that_only_ask_for_output_are_ignored():
     ],
 )
 def test_a_number_that_cannot_be_used_is_refused_at_once(kind, word, message):
-    with pytest.raises(rh.FileFormatError, match=message):
+    with pytest.raises(rh.errors.FileFormatError, match=message):
         parse_cdd(f"begin\n1 2 {kind}\n1 {word}\nend\n", ".ine", "a.ine")
 
 
 @pytest.mark.parametrize("size", ["² 3", "1 ²", "-1 3", "9999999999999 2", "1 1"])
 def test_a_size_that_is_no_pair_of_counts_is_refused(size):
-    with pytest.raises(rh.FileFormatError, match="after 'begin' expected"):
+    with pytest.raises(rh.errors.FileFormatError, match="after 'begin' expected"):
         parse_cdd(f"begin\n{size} integer\n1 2\nend\n", ".ine", "a.ine")
 
 
@@ -179,7 +179,7 @@ def test_an_npz_whose_parts_do_not_fit_is_refused(tmp_path, change):
     np.savez(tmp_path / "good.npz", **good)
     assert read(tmp_path / "good.npz").dim == 3
     np.savez(tmp_path / "bad.npz", **(good | change))
-    with pytest.raises(rh.FileFormatError):
+    with pytest.raises(rh.errors.FileFormatError):
         read(tmp_path / "bad.npz")
 
 
@@ -200,7 +200,7 @@ def test_an_npz_whose_parts_do_not_fit_is_refused(tmp_path, change):
     ],
 )
 def test_a_file_that_is_not_whole_is_refused(suffix, text, message):
-    with pytest.raises(rh.FileFormatError, match=message):
+    with pytest.raises(rh.errors.FileFormatError, match=message):
         parse_cdd(text, suffix, f"set{suffix}")
 
 
@@ -217,9 +217,9 @@ def test_files_that_are_not_what_their_name_says_are_refused(tmp_path):
         ("b.npz", "holds .'something'."),
         ("c.npz", "damaged"),
     ]:
-        with pytest.raises(rh.FileFormatError, match=message):
+        with pytest.raises(rh.errors.FileFormatError, match=message):
             read(tmp_path / name)
-    with pytest.raises(rh.FileFormatError, match="inequalities go to .ine"):
+    with pytest.raises(rh.errors.FileFormatError, match="inequalities go to .ine"):
         write(tmp_path / "x.ext", rh.simplex(2))
 
 

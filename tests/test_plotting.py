@@ -133,7 +133,7 @@ def test_without_matplotlib_the_extra_is_named():
         "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
         "import rayhull as rh\n"
         "try: rh.box(0, 1, 2).plot()\n"
-        "except rh.MissingExtraError as error: print(error)\n"
+        "except rh.errors.MissingExtraError as error: print(error)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'rayhull[plot]'" in out.stdout

@@ -132,7 +132,7 @@ def test_rooms_are_attributes_and_import_rayhull_stays_light():
         "rh.conversion.cache.info\n"
         "assert 'torch' not in sys.modules\n"
         "try: rh.nn.hub.HubConstrained\n"
-        "except rh.MissingExtraError: pass\n"
+        "except rh.errors.MissingExtraError: pass\n"
         "print(rh.nn.export.to_onnx.__name__, rh.testing.assert_feasible.__name__, rh.distributions.Uniform.__name__)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:  # for type checkers: the same names as below, which a test compares
     from rayhull import conversion as conversion
     from rayhull import distributions as distributions
+    from rayhull import errors as errors
     from rayhull import nn as nn
     from rayhull import testing as testing
     from rayhull.conversion.convert import convert as convert
@@ -22,8 +23,6 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.conversion.generators import Generators as Generators
     from rayhull.errors import BudgetExceededError as BudgetExceededError
     from rayhull.errors import EmptySetError as EmptySetError
-    from rayhull.errors import FileFormatError as FileFormatError
-    from rayhull.errors import MissingExtraError as MissingExtraError
     from rayhull.errors import RayhullError as RayhullError
     from rayhull.errors import UnverifiedError as UnverifiedError
     from rayhull.nn.layers import Constrained as Constrained
@@ -31,7 +30,6 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.nn.paper import paper_layer as paper_layer
     from rayhull.nn.programs import to_jax as to_jax
     from rayhull.nn.programs import to_numpy as to_numpy
-    from rayhull.nn.training import FreeStart as FreeStart
     from rayhull.nn.training import Parametrization as Parametrization
     from rayhull.nn.training import constrain as constrain
     from rayhull.projection.module import Projection as Projection
@@ -75,17 +73,17 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.sets.rules import rules as rules
     from rayhull.sets.rules import variables as variables
 
-_ROOMS = ("conversion", "distributions", "nn", "testing")  # public as modules
+_ROOMS = ("conversion", "distributions", "errors", "nn", "testing")  # public as modules
 _HOME = {
     "conversion.convert": "convert",
     "conversion.files": "read write",
     "conversion.generators": "Generators",
-    "errors": "BudgetExceededError EmptySetError FileFormatError MissingExtraError RayhullError UnverifiedError",
+    "errors": "BudgetExceededError EmptySetError RayhullError UnverifiedError",
     "nn.paper": "paper_layer",
     "nn.layers": "Constrained",
     "nn.map_into": "MapInto",
     "nn.programs": "to_jax to_numpy",
-    "nn.training": "FreeStart Parametrization constrain",
+    "nn.training": "Parametrization constrain",
     "projection.module": "Projection",
     "projection.project": "project",
     "sets.applied": "capped_simplex conserves corridor quantiles reconciled windows",

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rayhull import __version__
+from rayhull.errors import BudgetExceededError, FileFormatError, RayhullError, UnverifiedError
+
+# The exit codes of errors that a user can act on; any other is a bug, and shows where it came from.
+CODES = ((BudgetExceededError, 3), (UnverifiedError, 4), ((RayhullError, OSError, ValueError, TypeError), 2))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         if _is_interrupt(error):
             print("rayhull: stopped; nothing was written.", file=sys.stderr)
             return 130
-        code = _code_of(error)
+        code = next((code for kinds, code in CODES if isinstance(error, kinds)), None)
         if code is None:
             raise
         print(f"rayhull: {error}", file=sys.stderr)
@@ -36,17 +40,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _code_of(error: BaseException) -> int | None:
-    """The exit code of an error that a user can act on; None for a bug."""
-    from rayhull.errors import BudgetExceededError, RayhullError, UnverifiedError
-
-    if isinstance(error, BudgetExceededError):
-        return 3
-    if isinstance(error, UnverifiedError):
-        return 4
-    return 2 if isinstance(error, RayhullError | OSError | ValueError | TypeError) else None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,8 +59,9 @@ def _parser() -> argparse.ArgumentParser:
 
     convert = command(_convert, "inequalities to generators, or generators to inequalities")
     convert.add_argument("file", type=Path, help="the set: .ine, .ext or .npz")
-    convert.add_argument("to", type=Path, nargs="?", help="where to write, as with -o")
-    convert.add_argument("-o", "--output", type=Path, help="where to write (default: standard output, as cdd text)")
+    target = convert.add_mutually_exclusive_group()
+    target.add_argument("to", type=Path, nargs="?", help="where to write (default: standard output, as cdd text)")
+    target.add_argument("-o", "--output", type=Path, help="the same")
     convert.add_argument("--max-generators", type=int, metavar="N", help="stop beyond N (default: a million)")
     convert.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
     convert.add_argument("--verify", choices=["full"], help="also prove that no generator is missing")
@@ -91,13 +85,10 @@ def _convert(options: Any) -> int:
     from rayhull.sets.polyhedron import Polyhedron
 
     item = read(options.file)
-    limits: dict[str, Any] = {"max_seconds": options.max_seconds, "progress": sys.stderr.isatty() and not options.quiet}
-    if options.max_generators is not None:
-        limits["max_generators"] = options.max_generators
-    if isinstance(item, Polyhedron):
-        result: Any = item.generators(**limits, verify=options.verify or True)
-    else:
-        result = item.to_polyhedron(**limits)
+    asked = {"max_generators": options.max_generators, "max_seconds": options.max_seconds, "verify": options.verify}
+    given = {name: value for name, value in asked.items() if value is not None}
+    turned: Any = item.generators if isinstance(item, Polyhedron) else item.to_polyhedron
+    result = turned(**given, progress=sys.stderr.isatty() and not options.quiet)
     output = options.output or options.to
     if output is None:
         print(format_cdd(result), end="")
@@ -126,62 +117,59 @@ def _check(options: Any) -> int:
     import numpy as np
 
     P = _read_set(options.file)
-    points = _points(options.points, P.coordinates)
-    if points.shape[-len(P.shape) :] != P.shape and points.shape[-1:] != (P.dim,):
-        raise ValueError(
-            f"{options.points.name} holds points of {points.shape[-1] if points.ndim else 1} numbers, but the set has "
-            f"{P.dim} coordinates: give one point a row."
-        )
-    inside = P.contains(points.reshape(-1, *P.shape), atol=options.atol)
-    worst = _largest_violation(P, points.reshape(-1, P.dim))
+    points = _points(options.points, P)
+    inside, flat = P.contains(points, atol=options.atol), points.reshape(-1, P.dim).T
+    # in distances, which are the same however a file scales its rows
+    beyond, off = (A @ flat - b[:, None] for A, b, _ in (P.rows.unit, P.equality_rows.unit))
+    worst = max(np.max(beyond, initial=0.0), np.max(np.abs(off), initial=0.0))
     print(f"{int(inside.sum())} of {len(inside)} points inside; largest violation {worst:.3g} (distance beyond a row)")
     for i in np.flatnonzero(~inside)[:5]:
         print(f"  outside: point {i + 1} (counted from 1)")
     return 0 if inside.all() else 1
 
 
-def _largest_violation(P: Any, points: Any) -> float:
-    """The largest distance of a point beyond a row: the same however a file scales its rows."""
+def _points(path: Path, P: Any) -> Any:
+    """The points of a file, (n, event shape); columns by their names where a header has those of the coordinates."""
     import numpy as np
 
-    beyond, off = ((A @ points.T).T - b for A, b, _ in (P.rows.unit, P.equality_rows.unit))
-    return float(max(np.max(beyond, initial=0.0), np.max(np.abs(off), initial=0.0)))
-
-
-def _points(path: Path, coordinates: tuple[str, ...]) -> Any:
-    """The points of a file; its columns in the order of the coordinates where a header has their names."""
-    import numpy as np
-
-    from rayhull.errors import FileFormatError
-
-    delimiter = "," if path.suffix == ".csv" else None
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        header = _header(path, delimiter)
-        points = np.loadtxt(path, delimiter=delimiter, ndmin=2, skiprows=1 if header else 0)
+        points, header = (np.load(path, allow_pickle=False), []) if path.suffix == ".npy" else _table(path)
     except FileNotFoundError:
         raise
     except Exception as error:
         raise FileFormatError(f"{path.name} holds no points ({error}): expected .npy, .csv or text.") from None
-    if sorted(header) == sorted(coordinates):
-        return points[:, [header.index(name) for name in coordinates]]
-    if header:
+    if points.shape[-len(P.shape) :] != P.shape and points.shape[-1:] != (P.dim,):
+        raise ValueError(
+            f"{path.name} holds points of {points.shape[-1] if points.ndim else 1} numbers, but the set has "
+            f"{P.dim} coordinates: give one point a row."
+        )
+    if sorted(header) == sorted(P.coordinates):
+        points = points[:, [header.index(name) for name in P.coordinates]]
+    elif header:
         print(f"rayhull: columns of {path.name} in their order: {', '.join(header[:6])}", file=sys.stderr)
-    return points
+    return points.reshape(-1, *P.shape)
 
 
-def _header(path: Path, delimiter: str | None) -> list[str]:
-    """The names in the first line, if none of them is a number; else nothing."""
-    with path.open() as file:
-        cells = [cell.strip(' "') for cell in file.readline().strip().split(delimiter)]
-    for cell in cells:
-        try:
-            float(cell)
-        except ValueError:
-            continue
-        return []
-    return cells if all(cells) and not cells[0].startswith("#") else []
+def _table(path: Path) -> tuple[Any, list[str]]:
+    """Numbers in columns, and the names in the first line if none of them is a number."""
+    import numpy as np
+
+    delimiter = "," if path.suffix == ".csv" else None
+    lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets mark their files
+    names = [cell.strip(' "') for cell in "".join(lines[:1]).strip().split(delimiter)]
+    if not names or not all(names) or names[0].startswith("#") or any(map(_is_number, names)):
+        names = []
+    if len(lines) == bool(names):
+        raise ValueError("there is no line of numbers")
+    return np.loadtxt(lines[bool(names) :], delimiter=delimiter, ndmin=2), names
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _cache(options: Any) -> int:

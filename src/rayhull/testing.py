@@ -54,13 +54,16 @@ def assert_feasible(
         ...     print(" ".join(str(error).split()[3:6]))
         outputs are outside
     """
+    like = _like(module)
+    largest = torch.finfo(like.dtype).max
+    start = torch.randn(samples, in_features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     judged = 0
     for mode in _modes(module):
-        for name, features in _inputs(
-            module, polyhedron, in_features, samples, ascent_steps, scales, seed, exactly, sides
-        ):
+        climbed = _climb(module, polyhedron, start.to(like), ascent_steps, sides)
+        tried = [*_inputs(start, scales, largest if exactly else 0.0), ("inputs that climb the violation", climbed)]
+        for name, features in tried:
             with torch.no_grad():
-                x = module(features, **sides)
+                x = module(features.clamp(-largest, largest).to(like), **sides)
             inside = polyhedron.contains_exactly(x, **sides) if exactly else polyhedron.contains(x, atol, **sides)
             judged += inside.numel()
             if not bool(inside.all()):
@@ -85,39 +88,20 @@ def _modes(module: Any) -> Iterator[str]:
         module.train(before)
 
 
-def _inputs(
-    module: Any,
-    P: Polyhedron,
-    n: int,
-    samples: int,
-    steps: int,
-    scales: tuple[float, ...],
-    seed: int,
-    extreme: bool,
-    sides: dict[str, Any],
-) -> Iterator[tuple[str, Tensor]]:
-    dtype, device = _like(module)
-    generator = torch.Generator().manual_seed(seed)
-    largest = torch.finfo(dtype).max
-
-    def ready(values: Tensor) -> Tensor:
-        return values.clamp(-largest, largest).to(device=device, dtype=dtype)
-
-    start = torch.randn(samples, n, generator=generator, dtype=torch.float64)
+def _inputs(start: Tensor, scales: tuple[float, ...], extreme: float) -> Iterator[tuple[str, Tensor]]:
     for scale in scales:
-        yield f"random inputs of scale {scale:g}", ready(start * scale)
-    yield "spikes", ready(torch.eye(n, dtype=torch.float64).repeat(2, 1)[:samples] * 1e3)
-    yield "zeros", ready(torch.zeros(2, n, dtype=torch.float64))
+        yield f"random inputs of scale {scale:g}", start * scale
+    samples, n = start.shape
+    yield "spikes", torch.eye(n, dtype=torch.float64).repeat(2, 1)[:samples] * 1e3
+    yield "zeros", torch.zeros(2, n, dtype=torch.float64)
     if extreme:
-        yield "the largest finite inputs", ready(start.sign() * largest)
-    yield "inputs that climb the violation", ready(_climb(module, P, ready(start), steps, sides).double())
+        yield "the largest finite inputs", start.sign() * extreme
 
 
-def _like(module: Any) -> tuple[torch.dtype, torch.device]:
-    """The dtype and device of the module's first floating weight."""
+def _like(module: Any) -> Tensor:
+    """The module's first floating weight, whose dtype and device its inputs have."""
     tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
-    first = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
-    return first.dtype, first.device
+    return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
 
 
 def _climb(module: Any, P: Polyhedron, features: Tensor, steps: int, sides: dict[str, Any]) -> Tensor:

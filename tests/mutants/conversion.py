@@ -97,10 +97,17 @@ MUTANTS = [
     ),
     Mutant(
         "core/reference/verification.py",
-        "        low = low | (high & ((1 << bits) - 1))",
-        "        low = high & ((1 << bits) - 1)",
+        "        if not fault and (slack < 0).any():",
+        "        if False:",
         ("test_double_description.py",),
-        "a product of long integers is 0 when its last digit is",
+        "without the core, a ray that breaks a row passes",
+    ),
+    Mutant(
+        "conversion/verification.py",
+        "        if not support.any() or len(independent_rows(rows)[0]) != len(columns):",
+        "        if False:",
+        ("test_double_description.py",),
+        "a ray that elimination does not prove extreme passes",
     ),
     Mutant(
         "conversion/verification.py",
@@ -255,5 +262,26 @@ MUTANTS = [
         "    return 1.0",
         CONVERSION,
         "the way back takes small vertices for rounding",
+    ),
+    Mutant(
+        "cli.py",
+        '"verify": options.verify}',
+        '"verify": None}',
+        ("test_cli.py",),
+        "--verify full proves nothing",
+    ),
+    Mutant(
+        "cli.py",
+        'read_text(encoding="utf-8-sig")',
+        "read_text()",
+        ("test_cli.py",),
+        "a spreadsheet's byte order mark spoils the first number",
+    ),
+    Mutant(
+        "conversion/budget.py",
+        "isinstance(most, Real) and most >= 0",
+        "isinstance(most, Real)",
+        ("test_conversion_limits.py::test_a_budget_that_is_no_number_is_refused",),
+        "a limit that is not a number is no limit",
     ),
 ]

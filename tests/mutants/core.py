@@ -17,8 +17,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/reference/double_description.py",
-        "        if bound.max(initial=0.0) >= INT64_SAFE:",
-        "        if False:",
+        "primitive(add(multiply(S[i], -S[j, column][:, None]), multiply(S[j], S[i, column][:, None])))",
+        "primitive(S[i] * -S[j, column][:, None] + S[j] * S[i, column][:, None])",
         (
             "test_double_description.py::test_integers_of_any_size_are_exact",
             "test_double_description.py::test_products_past_64_bits_are_exact",
@@ -115,7 +115,7 @@ MUTANTS = [
         "residues of long integers are rounded",
     ),
     Mutant(
-        "core/source/conversion/lift.cpp",
+        "core/source/conversion/wide.hpp",
         "  const ExactDivisor divisor(g == 0 ? 1 : static_cast<uint64_t>(g));",
         "  const ExactDivisor divisor(1);",
         ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),
@@ -129,7 +129,7 @@ MUTANTS = [
         "a row is scaled in part",
     ),
     Mutant(
-        "core/source/conversion/lift.cpp",
+        "core/source/conversion/lift.hpp",
         "* static_cast<double>(many) >= 0x1p126) return false;",
         "* static_cast<double>(many) >= 0x1p200) return false;",
         ("test_double_description.py::test_primitive_products_are_exact_at_any_size",),

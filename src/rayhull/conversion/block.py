@@ -13,10 +13,9 @@ from rayhull.conversion.budget import Limits
 from rayhull.conversion.generators import ExactGenerators, Generators
 from rayhull.conversion.slack_form import SlackForm, slack_form
 from rayhull.conversion.slack_form_floats import float_slack_form
-from rayhull.core.conversion import primitive
 from rayhull.core.reference.floats import ADVICE, UNCERTAINTY, with_largest_1
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact.numbers import INT64_SAFE, joined, largest, product, short_kind, times
+from rayhull.exact.numbers import INT64_SAFE, joined, largest, primitive, product, short_kind, times
 from rayhull.sets.rows import Array, Rows
 
 if TYPE_CHECKING:

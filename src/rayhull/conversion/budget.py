@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 
 from rayhull.errors import BudgetExceededError
 from rayhull.exact.progress import draw
@@ -43,6 +44,11 @@ class Limits:
     max_seconds: float | None = None
     max_bytes: int | None = 2 * 1024**3
     started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        for name, most in vars(self).items():
+            if most is not None and not (isinstance(most, Real) and most >= 0):
+                raise ValueError(f"{name} must be a number, 0 or more, or None for no limit, got {most!r}.")
 
     def seconds(self) -> float:
         """Time since the conversion began."""

@@ -85,19 +85,18 @@ def _files() -> list[Path]:
 def remembered(C: Array, find: Callable[[Array], Array]) -> Array:
     """The rays of {y >= 0, C y >= 0}: from memory, from disk, or found."""
     name = digest_of(str(VERSION), C)
-    if name in _memory:
-        _memory.move_to_end(name)
-        return _memory[name].copy()
-    rays = _load(name, C)
+    rays = _memory.pop(name, None)
+    if rays is None:
+        rays = _load(name, C)
     if rays is None:
         start = time.monotonic()
         rays = find(C)
         if time.monotonic() - start >= SLOW:
             _store(name, rays)
-    _memory[name] = rays.copy()
+    _memory[name] = rays  # at the end: those that were not asked for longest go first
     while len(_memory) > MEMORY_ENTRIES:
         _memory.popitem(last=False)
-    return rays
+    return rays.copy()
 
 
 def _load(name: str, C: Array) -> Array | None:

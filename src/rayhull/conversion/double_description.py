@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from rayhull.conversion import verification
 from rayhull.conversion.budget import Limits, Tell, Watch
 from rayhull.core import conversion as core
-from rayhull.core.conversion import primitive
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.double_description import Cone
-from rayhull.exact.numbers import INT64_SAFE, largest, narrow, sort_rows
+from rayhull.exact.numbers import INT64_SAFE, largest, narrow, primitive, sort_rows
 
 WORTHWHILE = 2**16  # rows with smaller entries have slacks that fit anyway
 

@@ -18,7 +18,7 @@ from rayhull.errors import BudgetExceededError, UnverifiedError
 from rayhull.exact.numbers import directions_to_float, largest, narrow, primitive, product, rationals, sort_rows, times
 from rayhull.sets.interior import hull_basis
 from rayhull.sets.polyhedron import Polyhedron
-from rayhull.sets.reading import as_array
+from rayhull.sets.reading import as_array, refuse_unless_finite
 from rayhull.sets.rows import Array, count
 
 MAX_SIMPLICES = 200_000
@@ -56,12 +56,15 @@ class Generators:
         True
     """
 
+    instead = "G.to_polyhedron(): this takes inequalities"  # what a function says that asks for a set
+
     def __init__(self, vertices: Any = None, rays: Any = None, lines: Any = None) -> None:
         given = {"vertices": vertices, "rays": rays, "lines": lines}
         arrays = {name: _matrix(values, name) for name, values in given.items() if values is not None}
         sizes = {a.shape[1] for a in arrays.values()}
         if len(sizes) != 1:
-            raise ValueError(f"vertices, rays and lines must have the same number of columns, got {sorted(sizes)}.")
+            found = f"got {sorted(sizes)}" if sizes else "got none of them"
+            raise ValueError(f"vertices, rays and lines must have the same number of columns, {found}.")
         d = sizes.pop()
         blank = np.zeros((0, d), np.int64)
         points = arrays.get("vertices", np.zeros((1, d), np.int64))
@@ -145,8 +148,7 @@ def _matrix(values: Any, name: str) -> Array:
     array = as_array(values, name)
     if array.ndim != 2:
         raise ValueError(f"{name} must be a matrix (one generator a row), got shape {array.shape}.")
-    if not np.isfinite(array.astype(float)).all():
-        raise ValueError(f"{name} must be finite.")
+    refuse_unless_finite(name, array)
     return array
 
 
@@ -167,7 +169,10 @@ def _quotients(numerators: Array, denominators: Array) -> Array:
     """Correctly rounded floats of numerators / denominators."""
     if numerators.dtype != object and denominators.dtype != object and np.abs(numerators).max(initial=0) < 2**53:
         return numerators / denominators[:, None]
-    exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
+    try:
+        exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
+    except OverflowError:
+        raise ValueError("A vertex lies beyond the range of float64: state the set in larger units.") from None
     return np.array(exact, dtype=np.float64).reshape(numerators.shape)
 
 

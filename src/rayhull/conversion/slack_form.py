@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayhull.core import conversion as core
-from rayhull.core.conversion import primitive
+from rayhull.core.conversion import independent_rows, primitive_product
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.exact import elimination
 from rayhull.exact.elimination import inverse
-from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, product, shortest, sort_rows, times
+from rayhull.exact.numbers import INT64_SAFE, contents, narrow, others, places, primitive, product, sort_rows, times
 from rayhull.sets.products import tied_columns
 from rayhull.sets.rows import Array
 
@@ -85,7 +83,7 @@ class SlackForm:
         """The directions y in x, (n, d), from the slack coordinates (n, c) that are not 0."""
         chosen = self.equalities + coordinates
         weights, edges, _ = _over_one_scale(y, self.edges[chosen], self.scales[chosen])
-        return core.primitive_product(weights, edges)
+        return primitive_product(weights, edges)
 
     def points(self, t: Array, y: Array) -> tuple[Array, Array]:
         """The points y / t, t > 0, in x: numerators (n, d) and denominators (n,), in lowest terms."""
@@ -172,11 +170,6 @@ def _independent(both: Array, equalities: int) -> tuple[Array, Array]:
     return rows, independent_rows(both[rows])[1]
 
 
-def independent_rows(matrix: Array) -> tuple[Array, Array]:
-    """What :func:`rayhull.exact.elimination.independent_rows` gives, by the core where it is there."""
-    return elimination.independent_rows(matrix, core.eliminate_modulo)
-
-
 def _lines(chosen: Array, pivots: Array, edges: Array, scales: Array) -> Array:
     """Primitive directions along which no chosen row changes, one for each column that is no pivot."""
     free = others(pivots, chosen.shape[1])
@@ -216,23 +209,18 @@ def _tightest(A: Array, b: Array) -> tuple[Array, Array]:
     """
     if not len(A):
         return A, b
-    lowest, common = primitive(A), None
-    if lowest is not A:
-        common = contents(A)
-        A = narrow(lowest)
-    short = shortest(A)
-    keep = sort_rows(short)[::-1]
-    sizes = np.abs(short).max(axis=1)
-    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if short.dtype == object else np.frexp(sizes)[1]
-    sizes //= 3
-    keep = keep[np.argsort(sizes[keep], kind="stable")]
-    ordered = short[keep]
+    common = contents(A)
+    A = primitive(A)
+    keep = sort_rows(A)[::-1]
+    sizes = np.abs(A).max(axis=1)
+    sizes = np.array([v.bit_length() for v in sizes.tolist()]) if A.dtype == object else np.frexp(sizes)[1]
+    keep = keep[np.argsort(sizes[keep] // 3, kind="stable")]
+    ordered = A[keep]
     new = (ordered[1:] != ordered[:-1]).any(axis=1)
     if not new.all():
         groups = np.split(keep, np.flatnonzero(new) + 1)
-        common = np.ones(len(A), np.int64) if common is None else common
         keep = np.array([min(g, key=lambda i: Fraction(int(b[i]), int(common[i]))) for g in groups])
-    if common is None or (common == 1).all():
+    if (common == 1).all():
         return (A, b) if np.array_equal(keep, np.arange(len(A))) else (A[keep], b[keep])
     scale = common[keep]
     whole = b[keep] % scale == 0

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rayhull.core.conversion import examine
+from rayhull.core.conversion import examine, independent_rows
 from rayhull.core.reference import floats
 from rayhull.core.reference.adjacency import Words, packed, supersets, unpacked
 from rayhull.core.reference.verification import NEGATIVE
 from rayhull.errors import UnverifiedError
-from rayhull.exact.elimination import independent_rows
 from rayhull.exact.numbers import Array, primitive
 from rayhull.sets.linear_programs import maximum, typical_size
 
@@ -60,11 +59,14 @@ def _broken(what: str) -> UnverifiedError:
 def _prove_extreme(C: NDArray[Any], zeros: NDArray[np.bool_]) -> None:
     """Raise unless the rows that are tight at each of these rays have rank k - 1, in exact arithmetic.
 
-    A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated.
+    A coordinate that is zero is a tight unit row, so it takes one from both sides and need not be eliminated. The rows
+    are 0 at the ray, so one of the other columns follows from the rest: left out, a single prime proves the rank.
     """
     k = C.shape[1]
     for support, tight in zip(~zeros[:, :k], zeros[:, k:], strict=True):
-        if len(independent_rows(C[np.ix_(tight, support)])[0]) != support.sum() - 1:
+        columns = np.flatnonzero(support)[1:]
+        rows = C[np.ix_(tight, columns)]
+        if not support.any() or len(independent_rows(rows)[0]) != len(columns):
             raise _broken("a ray is not extreme")
 
 

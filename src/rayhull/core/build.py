@@ -95,7 +95,6 @@ class Build:
 
     folder: Path = FOLDER
     extra: tuple[str, ...] = ()
-    verbose: bool = False
     compiler: str = field(default_factory=compiler)
     torch: Path | None = field(default_factory=torch_home)
 
@@ -145,11 +144,8 @@ class Build:
         fresh.replace(target)  # a process that has the old one open keeps it
 
     def _call(self, arguments: list[str]) -> None:
-        if self.verbose:
-            print(self.compiler, *arguments, flush=True)
         done = subprocess.run([self.compiler, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode or self.verbose:
-            print(done.stderr, end="", file=sys.stderr)
+        print(done.stderr, end="", file=sys.stderr)  # warnings too
         if done.returncode:
             raise CannotBuildError(f"{self.compiler} failed on {Path(arguments[-3]).name}; its messages are above.")
 
@@ -161,14 +157,13 @@ def _units(name: str) -> list[Path]:
 def main() -> int:
     """Build, and say what there is."""
     parser = argparse.ArgumentParser(description="Compile the core of rayhull in place, where it is out of date.")
-    parser.add_argument("--verbose", action="store_true", help="print the compiler's commands and warnings")
     parser.add_argument("--sanitize", type=Path, metavar="FOLDER", help="with AddressSanitizer and UBSan, into FOLDER")
     parser.add_argument("--coverage", type=Path, metavar="FOLDER", help="counting executed lines (gcov), into FOLDER")
     options = parser.parse_args()
     folder = options.sanitize or options.coverage or FOLDER
     extra = SANITIZE if options.sanitize else COVERAGE if options.coverage else ()
     try:
-        made = Build(folder.resolve(), extra, options.verbose).run()
+        made = Build(folder.resolve(), extra).run()
     except CannotBuildError as error:
         print(f"rayhull: {error}", file=sys.stderr)
         return 1

@@ -73,7 +73,7 @@ def take_rows(cone: Cone, order: Ints, watch: Any) -> Cone:
 
 def _take_rows(core: ctypes.CDLL, cone: Cone, order: Ints, watch: Any) -> Cone:
     budget = (watch.limits.max_generators, watch.limits.max_pairs, watch.limits.max_bytes)
-    limits = _Budget(*(NO_LIMIT if limit is None else min(int(limit), NO_LIMIT) for limit in budget))
+    limits = _Budget(*(NO_LIMIT if limit is None else int(min(limit, NO_LIMIT)) for limit in budget))
     progress = _Progress(cone.row, len(cone.S))
 
     def run(most_work: int) -> int:
@@ -179,10 +179,10 @@ def adjacent_pairs(sets: Words, above: Ints, below: Ints, need: int, way: int = 
 
 
 def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
-    """What :func:`rayhull.core.reference.verification.examine` gives."""
+    """What :func:`rayhull.core.reference.verification.examine` gives, and which rays elimination proves extreme."""
     core = library.load("conversion")
     if core is None or C.dtype == object or Y.dtype == object:
-        return verification.examine(C, Y, prime)
+        return verification.examine(C, Y)
     (n, k), r = C.shape, len(Y)
     zeros, extreme = np.zeros((r, (n + k + 63) // 64), np.uint64), np.zeros(r, bool)
     step = max(1, LOOKED_AT // (n * k + 1))
@@ -191,19 +191,10 @@ def examine(C: NDArray[Any], Y: NDArray[Any], prime: int) -> Examined:
         sizes = n, k, some, len(some), prime, threads()
         fault = _enough(_call(core, "examine", C, *sizes, zeros[first:], extreme[first:]))
         if fault == TOO_LONG:
-            return verification.examine(C, Y, prime)
+            return verification.examine(C, Y)
         if fault:
             return Examined(fault, zeros, extreme)
     return Examined(verification.NO_FAULT, zeros, extreme)
-
-
-def primitive(rows: NDArray[Any]) -> NDArray[Any]:
-    """What :func:`rayhull.exact.numbers.primitive` gives."""
-    core = library.load("conversion")
-    if core is None or rows.dtype == object:
-        return numbers.primitive(rows)
-    out = np.empty(rows.shape, np.int64)
-    return out if _call(core, "primitive", rows, *rows.shape, out) else np.ascontiguousarray(rows)
 
 
 def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
@@ -211,16 +202,21 @@ def primitive_product(weights: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any
     core = library.load("conversion")
     size = numbers.largest(weights) * numbers.largest(edges) * len(edges)
     if core is None or weights.dtype == object or edges.dtype == object or size < FAST_SUMS:
-        return primitive(numbers.product(weights, edges))
+        return numbers.primitive(numbers.product(weights, edges))
     out = np.empty((len(weights), edges.shape[1]), np.int64)
     status = _enough(_call(core, "primitive_product", weights, edges, *weights.shape, edges.shape[1], out))
-    return primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
+    return numbers.primitive(numbers.product(weights, edges)) if status == TOO_LONG else out
 
 
-def eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
-    """What :func:`rayhull.exact.elimination.eliminate_modulo` gives."""
+def independent_rows(matrix: NDArray[Any]) -> tuple[Ints, Ints]:
+    """What :func:`rayhull.exact.elimination.independent_rows` gives."""
+    return elimination.independent_rows(matrix, _eliminate_modulo)
+
+
+def _eliminate_modulo(A: NDArray[Any], prime: int) -> tuple[Ints, Ints]:
     core = library.load("conversion")
-    if core is None or A.dtype == object:
+    A = (A % prime).astype(np.int64) if A.dtype == object else A
+    if core is None:
         return elimination.eliminate_modulo(A, prime)
     rows, columns = np.empty((2, min(A.shape)), np.int64)
     found = _enough(_call(core, "independent_rows", A, *A.shape, prime, rows, columns))

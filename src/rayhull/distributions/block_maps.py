@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -67,8 +67,8 @@ class BlockMap(ABC):
 
     method: str
     coefficients: int  # k
-    constants: dict[str, Array]
-    log_volume: float  # log|det| of the constant linear part
+    constants: dict[str, Any]
+    log_volume: Any  # log|det| of the constant linear part
 
     @abstractmethod
     def forward(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
@@ -158,49 +158,42 @@ class Radial(BlockMap):
     r"""Any set with a relative interior: :math:`x = q + s(g)\,T c,\; s = (1 + g^4)^{-1/4}`, g the gauge of T c.
 
     :math:`\log|\det J| = -\frac{k + 4}{4} \log(1 + g^4) + \log|\det T|`. With p the gauge of x - q, the inverse is
-    :math:`c = T^{-1}(x - q)(1 - p^4)^{-1/4}`, and 1 - p is the least slack as a share of that at q: no cancellation.
+    :math:`c = T^{-1}(x - q)(1 - p^4)^{-1/4}`, :math:`1 - p^4 = (1 - p)(1 + p)(1 + p^2)`, and 1 - p is the least slack
+    as a share of that at q: no cancellation.
     """
 
     method = "radial"
 
-    def __init__(self, hull: Hull) -> None:
-        self.coefficients = hull.basis.shape[1]
+    def __init__(self, coefficients: int, constants: dict[str, Any], log_volume: Any) -> None:
+        self.coefficients, self.constants, self.log_volume = coefficients, constants, log_volume
+
+    @classmethod
+    def of(cls, hull: Hull) -> Radial:
+        """In round coordinates of the set's hull."""
         T = round_coordinates(hull.within, hull.slack, 1.0)
         gauge = hull.within @ T / hull.slack[:, None]
         back = np.linalg.inv(T) @ hull.basis.T
         relative = {"A": hull.A / hull.slack[:, None], "b": hull.b / hull.slack}
-        self.constants = {**relative, "base": hull.base, "out": (hull.basis @ T).T, "gauge": gauge.T, "back": back.T}
-        self.log_volume = float(np.linalg.slogdet(T)[1])
+        constants = {**relative, "base": hull.base, "out": (hull.basis @ T).T, "gauge": gauge.T, "back": back.T}
+        return cls(hull.basis.shape[1], constants, float(np.linalg.slogdet(T)[1]))
 
-    def _gauge(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
-        values = c @ k["gauge"]
-        return values.amax(-1).clamp_min(0.0) if values.shape[-1] else c.new_zeros(c.shape[:-1])
+    def _factor(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
+        """The smooth shrink at the gauge of T c, at least 0: without rows nothing shrinks."""
+        return smooth_factor(torch.cat([c @ k["gauge"], c.new_zeros((*c.shape[:-1], 1))], -1).amax(-1, keepdim=True))
 
     def forward(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
-        return k["base"] + (c * smooth_factor(self._gauge(c, k)).unsqueeze(-1)) @ k["out"]
+        return k["base"] + (c * self._factor(c, k)) @ k["out"]
 
     def inverse(self, x: Tensor, k: dict[str, Tensor]) -> Tensor:
         slack = self.slack(x, k)
-        inside = slack.amin(-1) if slack.shape[-1] else x.new_ones(x.shape[:-1])
-        return ((x - k["base"]) @ k["back"]) * radial_inverse_factor(inside).unsqueeze(-1)
+        # 1 - p; points that rounding has put on the boundary count as one ulp inside
+        left = torch.cat([slack, slack.new_ones((*slack.shape[:-1], 1))], -1).amin(-1, keepdim=True)
+        left = left.clamp_min(torch.finfo(x.dtype).eps / 4)
+        p = 1.0 - left
+        return ((x - k["base"]) @ k["back"]) * (left * (1.0 + p) * (1.0 + p * p)) ** (-1.0 / SMOOTHNESS)
 
     def log_det(self, c: Tensor, k: dict[str, Tensor]) -> Tensor:
-        return radial_log_det(self._gauge(c, k), self.coefficients) + self.log_volume
-
-
-def radial_log_det(gauge: Tensor, dim: int) -> Tensor:
-    """-(d + 4)/4 log(1 + g⁴) for g >= 0: d + 4 times the logarithm of the factor."""
-    return (dim + SMOOTHNESS) * smooth_factor(gauge).log()
-
-
-def radial_inverse_factor(inside: Tensor) -> Tensor:
-    """(1 - p⁴)^(-1/4) from 1 - p = ``inside``, the least relative slack: 1 - p⁴ = (1 - p)(1 + p)(1 + p²).
-
-    Points that rounding has put on the boundary count as one ulp inside.
-    """
-    left = inside.clamp(torch.finfo(inside.dtype).eps / 4, 1.0)
-    p = 1.0 - left
-    return (left * (1.0 + p) * (1.0 + p * p)) ** (-1.0 / SMOOTHNESS)
+        return (self.coefficients + SMOOTHNESS) * self._factor(c, k).squeeze(-1).log() + self.log_volume
 
 
 def block_map(hull: Hull, method: str) -> BlockMap:
@@ -211,7 +204,7 @@ def block_map(hull: Hull, method: str) -> BlockMap:
         shares = _simplex_shares(hull)
         if shares is not None:
             return Softmax(hull, shares)
-    return Radial(hull)
+    return Radial.of(hull)
 
 
 def _simplex_shares(hull: Hull) -> Array | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +14,7 @@ from torch.distributions.transforms import Transform
 from rayhull.conversion.generators import Triangulation, refuse_unbounded, triangulate
 from rayhull.distributions.transform import IntoPolyhedron, polyhedron
 from rayhull.errors import BudgetExceededError
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
+from rayhull.sets.polyhedron import Polyhedron, need_set
 
 
 class OnPolyhedron(TransformedDistribution):
@@ -43,7 +41,7 @@ class OnPolyhedron(TransformedDistribution):
 
     def __init__(self, base: Distribution, P: Polyhedron | Transform, validate_args: bool | None = None) -> None:
         into = P if isinstance(P, Transform) else IntoPolyhedron(P)
-        if not base.event_shape:
+        if base.batch_shape and not base.event_shape:
             base = Independent(base, 1)
         size = into.coefficients if isinstance(into, IntoPolyhedron) else base.event_shape[-1]
         if base.event_shape != (size,):
@@ -113,6 +111,7 @@ class Uniform(Distribution):
     ) -> None:
         if method not in ("auto", "triangulation", "hit-and-run"):
             raise ValueError(f"method must be 'auto', 'triangulation' or 'hit-and-run', got {method!r}.")
+        need_set(P)
         self.polyhedron = P
         self._like = torch.zeros((), dtype=torch.get_default_dtype() if dtype is None else dtype, device=device)
         self._parts = self._triangulated(method)

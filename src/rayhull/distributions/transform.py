@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,12 +15,8 @@ from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 from torch.distributions.transforms import Transform
 
-from rayhull.distributions.block_maps import BlockMap, block_map, hull_of, radial_inverse_factor, radial_log_det
-from rayhull.maps.shrink import smooth_factor
-from rayhull.sets.membership import ULPS
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
+from rayhull.distributions.block_maps import BlockMap, Radial, block_map, hull_of
+from rayhull.sets.polyhedron import Polyhedron, need_set
 
 ROUND = 0.01  # of the mean curvature is added in every direction, so that unbounded ones are at most 10 times as long
 
@@ -110,6 +106,7 @@ class IntoPolyhedron(Onto):
     def __init__(self, P: Polyhedron, method: str = "auto", cache_size: int = 0) -> None:
         if method not in ("auto", "radial"):
             raise ValueError(f"method must be 'auto' or 'radial', got {method!r}.")
+        need_set(P)
         super().__init__(cache_size)
         self.polyhedron, self.method = P, method
         self.codomain = polyhedron(P)
@@ -158,10 +155,11 @@ class IntoPolyhedron(Onto):
         """The blocks' constants in the dtype and on the device of a tensor, cast once."""
         key = like.dtype, like.device
         if key not in self._cast:
-            self._cast[key] = [
-                {name: torch.as_tensor(v, dtype=like.dtype, device=like.device) for name, v in block.constants.items()}
-                for block, _, _ in self.blocks
-            ]
+            with torch.inference_mode(False):  # what is made in inference would serve no gradient later
+                self._cast[key] = [
+                    {name: torch.as_tensor(v, dtype=key[0], device=key[1]) for name, v in block.constants.items()}
+                    for block, _, _ in self.blocks
+                ]
         return self._cast[key]
 
     def forward_shape(self, shape: Any) -> torch.Size:
@@ -186,7 +184,7 @@ for registry in (biject_to, transform_to):
 
 
 class RowsConstraint(constraints.Constraint):
-    """A x <= b for each sample, up to rounding."""
+    """A x <= b for each sample, up to what ``contains`` grants."""
 
     event_dim = 1
 
@@ -195,10 +193,11 @@ class RowsConstraint(constraints.Constraint):
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each point keeps its own rows, up to what ``contains`` grants: 16 ulp of ‖a‖₁ max|x| + |b|."""
-        excess = (self.A @ value.unsqueeze(-1)).squeeze(-1) - self.b
-        scale = self.A.abs().sum(-1) * value.abs().amax(-1, keepdim=True) + self.b.abs()
-        return (excess <= ULPS * torch.finfo(value.dtype).eps * scale).all(-1)
+        """Whether each point keeps its own rows. Shape: (\\*, d) → booleans (\\*)."""
+        parts = (value, 1), (self.A, 2), (self.b, 1)  # each with the axes of its own
+        batch = torch.broadcast_shapes(*(v.shape[: v.ndim - own] for v, own in parts))
+        x, A, b = (v.detach().expand(*batch, *v.shape[v.ndim - own :]) for v, own in parts)
+        return Polyhedron(np.zeros((0, x.shape[-1]))).contains(x, A=A, b=b)
 
 
 class IntoRows(Onto):
@@ -239,53 +238,44 @@ class IntoRows(Onto):
         cache_size: int = 0,
     ) -> None:
         super().__init__(cache_size)
-        self.A, self.b = A, b
-        self.base = A.new_zeros(A.shape[-1]) if base is None else base
-        self.slack = b - (A @ self.base.unsqueeze(-1)).squeeze(-1)
-        self.codomain = RowsConstraint(A, b)
+        base = A.new_zeros(A.shape[-1]) if base is None else base
+        slack = b - (A @ base.unsqueeze(-1)).squeeze(-1)
         if validate:
-            self._refuse_outside()
-        self.relative = A / self.slack.unsqueeze(-1)
-        self.factor = self._round_factor() if round else None  # T = factor^(-T)
+            self._refuse_outside(slack)
+        self.codomain = RowsConstraint(A, b)
+        self.map = self._radial(A / slack.unsqueeze(-1), (b / slack).unsqueeze(-2), base.unsqueeze(-2), round)
 
-    def _round_factor(self) -> Tensor:
-        """The Cholesky factor of the log barrier's Hessian at the base point, with a floor for free directions."""
-        metric = self.relative.mT @ self.relative
-        floor = ROUND * metric.diagonal(dim1=-2, dim2=-1).mean(-1)
-        eye = torch.eye(metric.shape[-1], dtype=metric.dtype, device=metric.device)
-        return torch.linalg.cholesky(metric + floor[..., None, None] * eye)
+    def _radial(self, relative: Tensor, rhs: Tensor, base: Tensor, round: bool) -> Radial:
+        """The map of a sample with an axis of length 1 in front of its coefficients."""
+        d = relative.shape[-1]
+        out = back = torch.eye(d, dtype=relative.dtype, device=relative.device)
+        log_volume = relative.new_zeros(1)
+        if round:  # T^-T is the Cholesky factor of the barrier's Hessian, with a floor for free directions
+            metric = relative.mT @ relative
+            floor = ROUND * metric.diagonal(dim1=-2, dim2=-1).mean(-1)
+            back = torch.linalg.cholesky(metric + floor[..., None, None] * out)
+            out = torch.linalg.solve_triangular(back, out, upper=False)
+            log_volume = -back.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+        rows = {"A": relative, "b": rhs, "base": base, "out": out, "gauge": out @ relative.mT, "back": back}
+        return Radial(d, rows, log_volume)
 
-    def _refuse_outside(self) -> None:
-        outside = (self.slack <= 0).any(-1)
+    def _refuse_outside(self, slack: Tensor) -> None:
+        outside = ~(slack > 0).all(-1)
         if bool(outside.any()):
             raise ValueError(
                 f"the base point of {int(outside.sum())} of {outside.numel()} samples has no slack in some row "
-                f"(least slack {float(self.slack.detach().min()):.3g}): give base=, a point inside each sample's rows."
+                f"(least slack {float(slack.detach().min()):.3g}): give base=, a point inside each sample's rows."
             )
-
-    def _stretched(self, c: Tensor) -> Tensor:
-        if self.factor is None:
-            return c.unsqueeze(-1)
-        return torch.linalg.solve_triangular(self.factor.mT, c.unsqueeze(-1), upper=True)
-
-    def _gauge(self, direction: Tensor) -> Tensor:
-        return (self.relative @ direction).squeeze(-1).amax(-1).clamp_min(0.0)
 
     def _call(self, c: Tensor) -> Tensor:
         with torch.autocast(c.device.type, enabled=False):
-            direction = self._stretched(c)
-            return self.base + direction.squeeze(-1) * smooth_factor(self._gauge(direction)).unsqueeze(-1)
+            return self.map.forward(c.unsqueeze(-2), self.map.constants).squeeze(-2)
 
     def _inverse(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            inside = ((self.b - (self.A @ x.unsqueeze(-1)).squeeze(-1)) / self.slack).amin(-1)
-            direction = (x - self.base) * radial_inverse_factor(inside).unsqueeze(-1)
-            return direction if self.factor is None else (self.factor.mT @ direction.unsqueeze(-1)).squeeze(-1)
+            return self.map.inverse(x.unsqueeze(-2), self.map.constants).squeeze(-2)
 
     def log_abs_det_jacobian(self, c: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]  # our letters
         """log|det J| at c. Shape: (\\*, d) → (\\*)."""
         with torch.autocast(c.device.type, enabled=False):
-            found = radial_log_det(self._gauge(self._stretched(c)), c.shape[-1])
-        if self.factor is None:
-            return found
-        return found - self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+            return self.map.log_det(c.unsqueeze(-2), self.map.constants).squeeze(-1)

@@ -107,11 +107,6 @@ def short_kind(size: int) -> np.dtype[Any]:
     return np.min_scalar_type(-1 - min(size, INT64_SAFE))
 
 
-def shortest(values: Array) -> Array:
-    """The same integers in as few bytes as they need: less memory to look through."""
-    return values if values.dtype == object else values.astype(short_kind(largest(values)))
-
-
 def float_below(values: Array) -> Array:
     """The largest float64 that is at most each number; infinities stay."""
     floats = values.astype(np.float64)
@@ -276,6 +271,6 @@ def _float_keys(rows: Array) -> Array:
 
 def _integer_keys(rows: Array) -> Array:
     """Keys as short as they can be: they are compared and copied faster."""
-    short = rows if rows.dtype.itemsize < 8 else shortest(rows)
+    short = rows.astype(short_kind(largest(rows)))
     keys: Array = short ^ short.dtype.type(-1 << (8 * short.dtype.itemsize - 1))
     return keys.astype(short.dtype.newbyteorder(">"))

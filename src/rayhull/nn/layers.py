@@ -57,7 +57,7 @@ class Constrained(TakesSides):
 
     map: MapInto
     leak: float
-    unconstrained_share = 0.0  # while training, the share of the unconstrained point: see rayhull.FreeStart
+    unconstrained_share = 0.0  # while training, the share of the unconstrained point: see rayhull.nn.training.FreeStart
 
     def __init__(
         self,

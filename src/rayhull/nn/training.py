@@ -127,7 +127,7 @@ class FreeStart:
     Examples:
         >>> import torch, rayhull as rh
         >>> layer = rh.Constrained(4, rh.monotone(5), method="nearest")
-        >>> schedule = rh.FreeStart(layer, steps=2)
+        >>> schedule = rh.nn.training.FreeStart(layer, steps=2)
         >>> h = 10 * torch.randn(64, 4)
         >>> bool(layer.polyhedron.contains(layer(h)).all()), bool(layer.polyhedron.contains(layer.eval()(h)).all())
         (False, True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rayhull.core.reference import adjacency, floats
 from rayhull.core.reference.adjacency import Ints, Words
-from rayhull.exact.numbers import INT64_SAFE, narrow, primitive
+from rayhull.exact.numbers import add, multiply, narrow, primitive
 
 PART = 500_000  # entries of new rays made at a time, in Python integers a tenth of that
 
@@ -146,12 +146,4 @@ def _replaced(cone: Cone, S: NDArray[Any], Z: Words, E: floats.Floats, column: i
 def combine_exact(S: NDArray[Any], pairs: Ints, column: int) -> NDArray[Any]:
     """Primitive vectors on each pair with slack 0 in ``column``; int64 if every entry is below 2^62, else objects."""
     i, j = pairs.T
-    a, b = -S[j, column], S[i, column]
-    first, second = S[i], S[j]
-    if S.dtype != object:
-        # float64 is off by 2^-50 at most here, and INT64_SAFE leaves a whole bit
-        bound = np.abs(first).max(axis=1) * a.astype(float) + np.abs(second).max(axis=1) * b.astype(float)
-        if bound.max(initial=0.0) >= INT64_SAFE:
-            first, second, a, b = (x.astype(object) for x in (first, second, a, b))
-    new = first * a[:, None] + second * b[:, None]
-    return primitive(new)
+    return primitive(add(multiply(S[i], -S[j, column][:, None]), multiply(S[j], S[i, column][:, None])))

@@ -10,6 +10,7 @@
 
 #include "bitset.hpp"
 #include "cone.hpp"
+#include "threads.hpp"
 
 namespace rayhull {
 
@@ -29,6 +30,23 @@ struct Search {
   int threads;
   Look look;
 };
+
+// Appends the pairs that work(task, worker, pairs) finds for every task, in the order of the tasks; false if stopped.
+template <class Work>
+bool gather_pairs(int64_t tasks, const Search& search, std::vector<Pair>& found, const Work& work) {
+  std::vector<std::vector<Pair>> pieces(tasks);
+  std::atomic<int64_t> total{static_cast<int64_t>(found.size())};
+  std::atomic<bool> stop{false};
+  run_tasks(tasks, search.threads, [&](int64_t task, int worker) {
+    if (stop) return;
+    work(task, worker, pieces[task]);
+    total += static_cast<int64_t>(pieces[task].size());
+    if (worker == 0 && search.look(total)) stop = true;
+  });
+  found.reserve(total);
+  for (const auto& piece : pieces) found.insert(found.end(), piece.begin(), piece.end());
+  return !stop;
+}
 
 // All adjacent pairs of one ray of `above` and one of `below`; fewer if the search was stopped.
 std::vector<Pair> adjacent_pairs(const ZeroSets& sets, std::vector<int64_t> above, std::vector<int64_t> below,

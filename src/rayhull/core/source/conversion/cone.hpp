@@ -2,31 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "bitset.hpp"
 
 namespace rayhull {
-
-// Memory that is about to be written is not filled with zeros first.
-template <class T>
-struct Unfilled : std::allocator<T> {
-  template <class U>
-  struct rebind {
-    using other = Unfilled<U>;
-  };
-  template <class U, class... Arguments>
-  void construct(U* place, Arguments&&... arguments) {
-    if constexpr (sizeof...(Arguments) == 0)
-      ::new (static_cast<void*>(place)) U;
-    else
-      ::new (static_cast<void*>(place)) U(std::forward<Arguments>(arguments)...);
-  }
-};
-
-template <class T>
-using Array = std::vector<T, Unfilled<T>>;
 
 struct Pair {
   int64_t above, below;
@@ -35,17 +15,17 @@ struct Pair {
 // Rays of {y >= 0, the taken rows of C y >= 0}. Number is int64_t (exact) or double (with an error for each ray).
 template <class Number>
 struct Cone {
-  int64_t n, k;              // rows of C, coordinates
-  std::vector<Number> C;     // (n, k); read for floats alone
-  int64_t rays = 0;          // how many
-  int64_t columns, stride;   // of S: k coordinates and the open rows; entries from one ray to the next
-  Array<Number> S;           // (rays, stride): y, up to a scale, and the slacks of the open rows
-  int64_t words;             // of a zero set
-  Array<Word> Z;             // (rays, words): zeros among the coordinates and the taken rows
-  Array<double> E;           // error of each ray, 0 if exact
-  std::vector<int64_t> left; // (columns): row of each open column; the first k are not used
-  std::vector<int64_t> taken; // (n): row of each bit from k on
-  int64_t bits;              // coordinates and taken rows
+  int64_t n, k;                // rows of C, coordinates
+  std::vector<Number> C;       // (n, k); read for floats alone
+  int64_t rays = 0;            // how many
+  int64_t columns, stride;     // of S: k coordinates and the open rows; entries from one ray to the next
+  std::vector<Number> S;       // (rays, stride): y, up to a scale, and the slacks of the open rows
+  int64_t words;               // of a zero set
+  std::vector<Word> Z;         // (rays, words): zeros among the coordinates and the taken rows
+  std::vector<double> E;       // error of each ray, 0 if exact
+  std::vector<int64_t> left;   // (columns): row of each open column; the first k are not used
+  std::vector<int64_t> taken;  // (n): row of each bit from k on
+  int64_t bits;                // coordinates and taken rows
 
   Number* ray(int64_t i) { return &S[i * stride]; }
   const Number* ray(int64_t i) const { return &S[i * stride]; }

@@ -94,17 +94,6 @@ RAYHULL_EXPORT int64_t rayhull_independent_rows(const int64_t* A, int64_t m, int
   return guarded([&] { return independent_rows(A, m, k, prime, rows, columns); });
 }
 
-// Rows of values below 2^62 in size, each divided by its greatest common divisor. Returns how many that changes.
-RAYHULL_EXPORT int64_t rayhull_primitive(const int64_t* values, int64_t rows, int64_t width, int64_t* out) {
-  int64_t many = 0;
-  for (int64_t row = 0; row < rows; row++, values += width, out += width) {
-    const ExactDivisor common = content(values, width);
-    many += common.divisor() > 1;
-    std::transform(values, values + width, out, [&](int64_t value) { return common.quotient(value); });
-  }
-  return many;
-}
-
 // weights (rows, many) times edges (many, width), each row divided by its greatest common divisor: 0, or TOO_LONG where
 // 62 bits do not hold an entry, or NO_MEMORY.
 RAYHULL_EXPORT int64_t rayhull_primitive_product(const int64_t* weights, const int64_t* edges, int64_t rows,

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "adjacency.hpp"
-#include "threads.hpp"
 
 namespace rayhull {
 namespace {
@@ -84,20 +83,12 @@ std::vector<Pair> pairs_by_edges(const ZeroSets& sets, const std::vector<int64_t
   const auto p = static_cast<int64_t>(above.size()), q = static_cast<int64_t>(below.size());
   EdgeTable table(sets, numbers);
   std::vector<Pair> found;
-  bool stopped = false;
-  for (int64_t start = 0; start < q && !stopped; start += part) {
+  for (int64_t start = 0; start < q; start += part) {
     table.fill(&below[start], std::min(part, q - start));
-    const int64_t tasks = (p + step - 1) / step;
-    std::vector<std::vector<Pair>> pieces(tasks);
-    std::atomic<int64_t> total{static_cast<int64_t>(found.size())};
-    std::atomic<bool> stop{false};
-    run_tasks(tasks, search.threads, [&](int64_t task, int worker) {
-      for (int64_t a = task * step; a < std::min(p, (task + 1) * step) && !stop; a++) table.look_up(above[a], pieces[task]);
-      total += static_cast<int64_t>(pieces[task].size());
-      if (worker == 0 && search.look(total)) stop = true;
-    });
-    for (const auto& piece : pieces) found.insert(found.end(), piece.begin(), piece.end());
-    stopped = stop;
+    const auto look_up = [&](int64_t task, int, std::vector<Pair>& pairs) {
+      for (int64_t a = task * step; a < std::min(p, (task + 1) * step); a++) table.look_up(above[a], pairs);
+    };
+    if (!gather_pairs((p + step - 1) / step, search, found, look_up)) break;
   }
   return found;
 }

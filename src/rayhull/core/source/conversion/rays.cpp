@@ -32,15 +32,6 @@ void write_short(const Sum& sum, int64_t* ray) {
   for (int64_t t = 0; t < sum.columns && common.divisor() > 1; t++) ray[t] = common.quotient(ray[t]);
 }
 
-bool write_wide(const Sum& sum, int64_t* ray) {
-  const UnsignedWide g = content(sum.columns, [&](int64_t t) { return sum.entry(t); });  // not all are 0
-  if (g >= UnsignedWide{LIMIT}) return false;
-  const ExactDivisor divisor(static_cast<uint64_t>(g));
-  for (int64_t t = 0; t < sum.columns; t++)
-    if (!divisor.divides(sum.entry(t), ray[t])) return false;
-  return true;
-}
-
 template <class Number>
 void intersect_zeros(Cone<Number>& cone, Pair pair, int64_t q) {
   const Word *a = cone.zeros(pair.above), *b = cone.zeros(pair.below);
@@ -133,7 +124,7 @@ bool make_ray(Cone<int64_t>& cone, Pair pair, int64_t column, int64_t q) {
   const int64_t *above = cone.ray(pair.above), *below = cone.ray(pair.below);
   const auto g = static_cast<int64_t>(gcd(magnitude(below[column]), magnitude(above[column])));
   const Sum sum{above, below, -below[column] / g, above[column] / g, cone.columns};
-  if (!sum.is_short()) return write_wide(sum, cone.ray(q));
+  if (!sum.is_short()) return write_primitive(sum.columns, [&](int64_t t) { return sum.entry(t); }, cone.ray(q));
   write_short(sum, cone.ray(q));
   return true;
 }

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "adjacency.hpp"
-#include "threads.hpp"
 
 namespace rayhull {
 namespace {
@@ -157,19 +156,11 @@ std::vector<Pair> pairs_by_trees(const ZeroSets& sets, std::vector<int64_t> abov
   std::vector<int64_t> leaves;
   for (int64_t t = 0; t < left.size(); t++)
     if (left.is_leaf(t)) leaves.push_back(t);
-  std::vector<std::vector<Pair>> pieces(leaves.size());
   std::vector<Walk> walks(std::max(1, search.threads), Walk(sets, right, every));
-  std::atomic<int64_t> total{0};
-  std::atomic<bool> stop{false};
-  run_tasks(static_cast<int64_t>(leaves.size()), search.threads, [&](int64_t task, int worker) {
-    if (stop) return;
-    walks[worker].meet(left, leaves[task], pieces[task]);
-    total += static_cast<int64_t>(pieces[task].size());
-    if (worker == 0 && search.look(total)) stop = true;
-  });
   std::vector<Pair> found;
-  found.reserve(total);
-  for (const auto& piece : pieces) found.insert(found.end(), piece.begin(), piece.end());
+  gather_pairs(static_cast<int64_t>(leaves.size()), search, found, [&](int64_t task, int worker, std::vector<Pair>& pairs) {
+    walks[worker].meet(left, leaves[task], pairs);
+  });
   return found;
 }
 

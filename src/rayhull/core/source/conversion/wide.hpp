@@ -87,7 +87,18 @@ UnsignedWide content(int64_t many, Entry entry) {
   return g;
 }
 
-// The same for 64-bit values below 2^62 in size, ready to divide them; by 1 if all are 0.
+// Writes every entry divided by their greatest common divisor; false if one passes 62 bits.
+template <class Entry>
+bool write_primitive(int64_t many, Entry entry, int64_t* out) {
+  const UnsignedWide g = content(many, entry);
+  if (g >= UnsignedWide{LIMIT}) return false;
+  const ExactDivisor divisor(g == 0 ? 1 : static_cast<uint64_t>(g));
+  for (int64_t t = 0; t < many; t++)
+    if (!divisor.divides(entry(t), out[t])) return false;
+  return true;
+}
+
+// The divisor of 64-bit values below 2^62 in size, ready to divide them; 1 if all are 0.
 inline ExactDivisor content(const int64_t* values, int64_t many) {
   uint64_t g = 0;
   ExactDivisor divisor;
