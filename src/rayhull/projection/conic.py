@@ -13,7 +13,6 @@ its KKT residual; what cannot be certified raises.
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +23,10 @@ from torch.autograd.function import once_differentiable
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.sides import NONE, Sides, agree, flat_points, flat_sides
 from rayhull.sets.cones import ConvexSet
-from rayhull.sets.conic_interior import Along, Rules, joined
+from rayhull.sets.conic_interior import OPEN, Along, Rules, joined
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import DEPENDENT
 
-OPEN = 1e30  # the right-hand side of a row that says nothing
 NEARER = 10.0  # where a far point is not certified, one so much nearer is tried first
 CHUNK = 20_000_000  # numbers of all samples' matrices together
 LEAST = 1e-100  # of the length of all numbers, for squares that stay finite
@@ -55,12 +53,6 @@ class ConicProjector:
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron = S
 
-    @cached_property
-    def loose(self) -> Along:
-        """The set along its stated equalities alone: with other sides no other row has to hold with equality."""
-        S = self.polyhedron
-        return Along(S, np.zeros_like(S.implicit)) if S.implicit.any() else S.along
-
     def direct(self, *_: Any) -> None:
         """No kernel finds these."""
 
@@ -69,17 +61,17 @@ class ConicProjector:
         return done
 
     def __call__(self, x: Tensor, **given: Any) -> tuple[Tensor, Info]:
-        S, (batch, flat) = self.polyhedron, flat_points(self.polyhedron, x)
-        sides = flat_sides(S, given, batch, flat)
+        batch, flat = flat_points(self.polyhedron, x)
+        sides = flat_sides(self.polyhedron, given, batch, flat)
         if sides.has_rows:
             raise TypeError("rows of the sample (A, A_eq) and cones do not go together: state the rows in the set.")
         wide = Sides(*(None if v is None else v.double().cpu() for v in sides))
-        varied = as_varied(S, wide)
-        along = self.loose if varied is S and sides is not NONE else varied.along
+        S = self.polyhedron if sides.lower is sides.upper else with_bounds(self.polyhedron)  # if both are None
+        along = S.along if sides is NONE else S.loose
         start, null = torch.as_tensor(along.start)[None], torch.as_tensor(along.null)
         if sides.b_eq is not None:
-            start = start + _onto_equalities(varied, sides.b_eq)
-        heads = right_hand_sides(varied, wide, torch.as_tensor(varied.heads))
+            start = start + _onto_equalities(S, sides.b_eq)
+        heads = right_hand_sides(S, wide, torch.as_tensor(S.heads))
         c = along.stated.like(start).at(start, heads, wide.centre) * torch.as_tensor(along.unit)
         p = (flat.double().cpu() - start) @ null
         p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
@@ -90,35 +82,20 @@ class ConicProjector:
         return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
 
 
-def as_varied(S: ConvexSet, sides: Sides) -> ConvexSet:
-    """The set itself, or where these sides change what is no row of it, with rows for that."""
-    fixed, bounds = S.layout.fixed, ((sides.upper, S.upper_bounds), (sides.lower, S.lower_bounds))
-    given = [(own, torch.as_tensor(stated)) for own, stated in bounds if own is not None]
-    freed = any(bool((own != stated)[:, fixed].any()) or own.requires_grad for own, stated in given if len(fixed))
-    more = any(bool((own != stated)[:, stated.isinf()].any()) for own, stated in given)
-    return with_bounds(S, freed=freed) if freed or more else S
+def with_bounds(S: ConvexSet) -> ConvexSet:
+    """The set with two rows for the bounds of each coordinate, OPEN where it states none: a call may state others.
 
-
-def with_bounds(S: ConvexSet, *, freed: bool = False) -> ConvexSet:
-    """The set with a row for each bound of each coordinate, OPEN where it states none.
-
-    Args:
-        freed: coordinates of one value have two such rows, too, and no inequality stands for an equality.
+    Those of a coordinate of one value are called implicit equalities, so that ``rules`` leave them out.
     """
-    name = f"with bounds{', freed' if freed else ''}"
-    if name not in S.kept:
-        ends = np.clip([S.lower_bounds, S.upper_bounds], -OPEN, OPEN)
-        low, high = ends.copy()
-        if freed:
-            low[S.layout.fixed], high[S.layout.fixed] = -OPEN, OPEN
-        parts = S.inequalities, S.equalities, low.reshape(S.shape), high.reshape(S.shape), S.shape
-        made = ConvexSet(Polyhedron.from_rows(*parts, check=False), S.cones, check=False)
-        made.polyhedron = S.polyhedron
-        made.implicit = np.zeros(len(made.rows), bool)
-        stated = S.rows.rhs[: len(S.layout.inequalities)], ends[1, made.layout.upper], -ends[0, made.layout.lower]
-        made.heads = np.concatenate([[cone.h for cone in S.cones], *stated])
-        S.kept[name] = made
-    kept: ConvexSet = S.kept[name]
+    if "with bounds" not in S.kept:
+        fixed, ends = S.bound_order == 0, np.clip([S.upper_bounds, -S.lower_bounds], -OPEN, OPEN)
+        high, low = np.where(fixed, OPEN, ends).reshape(2, *S.shape)
+        P = Polyhedron.from_rows(S.inequalities, S.equalities, -low, high, S.shape, check=False)
+        S.kept["with bounds"] = made = ConvexSet(P, S.cones, check=False)
+        made.polyhedron, stated = S.polyhedron, len(S.layout.inequalities)
+        made.heads = np.append(S.heads[: len(S.cones) + stated], ends)
+        made.implicit = np.append(np.zeros(stated, bool), [fixed, fixed])
+    kept: ConvexSet = S.kept["with bounds"]
     return kept
 
 

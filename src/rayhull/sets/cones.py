@@ -14,7 +14,7 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, floats_as_integers
 from rayhull.sets import conic_interior, interior, membership, plotting
-from rayhull.sets.conic_interior import Rules
+from rayhull.sets.conic_interior import Along, Rules
 from rayhull.sets.description import blocks
 from rayhull.sets.expressions import Expression, Rule, broadcast, expression
 from rayhull.sets.polyhedron import PointSet, Polyhedron
@@ -149,7 +149,8 @@ class ConvexSet(PointSet):
     # -- as a whole ------------------------------------------------------------------------------------------
 
     rules = cached_property(Rules)
-    along = cached_property(conic_interior.Along)
+    along = cached_property(Along)
+    loose = cached_property(conic_interior.loose)
     centre = cached_property(conic_interior.centre)
     is_bounded = cached_property(conic_interior.is_bounded)
     interior_direction = cached_property(conic_interior.interior_direction)

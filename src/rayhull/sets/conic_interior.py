@@ -33,6 +33,7 @@ DEEP = 1e-3  # slack with which the centres of balls will do
 TOUCHES = 1e-7  # the depth, in units of the rules, up to which a set has no interior that floats could use
 WEIGHTS = 10.0 ** np.arange(10)  # of the missing depth beside the barrier
 FIXED = 1e-24  # squares up to this share of its own are of a rule that equalities leave constant
+OPEN = 1e30  # the right-hand side of a row that says nothing
 NEWTON, CLOSE = 60, 1e-10  # at most so many steps, and the decrement at which they end
 
 
@@ -181,7 +182,8 @@ class Along(Rules):
         s, G = self.at(self.start), self.matrix @ self.null
         along, whole = (np.bincount(self.rule, (v**2).sum(1)) for v in (G, self.matrix))
         self.unit = 1 / np.sqrt(np.where(along > FIXED * whole, along, whole))[self.rule]
-        lost = np.where(along > FIXED * whole, self.sized(abs(self.start)) * self.unit[: len(self.numbers)], 0.0)
+        told = (along > FIXED * whole) & (self.offsets[: len(along)] < OPEN)
+        lost = np.where(told, self.sized(abs(self.start)) * self.unit[: len(along)], 0.0)
         self.rounding = 1e-14 * float(np.linalg.norm(lost))  # of the offsets
         self.matrix, self.offsets = G * self.unit[:, None], s * self.unit
 
@@ -209,6 +211,11 @@ class Along(Rules):
     def minimiser(self, y: Array, ridge: float, towards: Array) -> Array:
         """The minimiser of the barrier with a ridge, as a point."""
         return np.asarray(self.start + self.null @ self.newton(y, np.full(len(y), ridge), ridge * towards))
+
+
+def loose(S: ConvexSet) -> Along:
+    """The rules along the stated equalities alone: with sides of a sample no row has to hold with equality."""
+    return Along(S, np.zeros_like(S.implicit)) if S.implicit.any() else S.along
 
 
 def refuse_if_empty(S: ConvexSet) -> None:
