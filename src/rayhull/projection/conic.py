@@ -48,7 +48,7 @@ class Info(NamedTuple):
 class ConicProjector:
     """Nearest points of a set with cones; what depends on the set alone is worked out once."""
 
-    is_dense, solver = True, "auto"
+    is_dense, solver, label = True, "auto", "augmented Lagrangian"
 
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron = S

@@ -121,9 +121,8 @@ class ConvexSet(PointSet):
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.polyhedron.fingerprint.encode())
         for c in self.cones:
-            form = () if c.form is None else (c.form[0], c.form[1], np.array([c.form[2], c.radius]))
-            for part in (c.index, c.E, c.f, c.g, np.array([c.h]), *form):
-                digest.update(np.ascontiguousarray(part).tobytes() + b"|")
+            for part in (c.index, c.E, c.f, c.g, c.h, c.radius, *(c.form or ())):
+                digest.update(np.asarray(part).tobytes() + b"|")
         return digest.hexdigest()
 
     def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
@@ -133,7 +132,10 @@ class ConvexSet(PointSet):
         return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
 
     def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
-        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)"""
+        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)
+
+        An infinite right-hand side says nothing; beside any other side that is not finite nothing is inside.
+        """
         cones, sides = self.alone, (given.get("h"), given.get("centre"))
 
         def exact(i: int, at: Array) -> Array:
@@ -142,9 +144,14 @@ class ConvexSet(PointSet):
             centre = None if centre is None or cone.centre is None else centre[:, cone.index]
             return cone.exact_excess(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
 
-        over = np.minimum(cones.excess(cones.at(x, *sides)), 0.0)  # a quadratic form reaches beyond its cone
-        terms = 2 * (self.dim + cones.tails.shape[1] + 24)
-        return membership._decided(over, cones.sized(abs(x), *sides), terms, False, exact)
+        with np.errstate(invalid="ignore"):
+            over = np.minimum(cones.excess(cones.at(x, *sides)), 0.0)  # a quadratic form reaches beyond its cone
+            size, centre = cones.sized(abs(x), *sides), sides[1]
+            for side in (sides[0], None if centre is None else 0 * centre.sum(1, keepdims=True)):
+                known = np.isfinite(0.0 if side is None else side)
+                over = np.where(known, over, np.where(side == np.inf, -1.0, 1.0))
+                size = np.where(known, size, 0.0)
+        return membership._decided(over, size, 2 * (self.dim + cones.tails.shape[1] + 24), False, exact)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
