@@ -12,7 +12,6 @@ its KKT residual; what cannot be certified raises.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +26,11 @@ from rayhull.sets.conic_interior import OPEN, Along, Rules, joined
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import DEPENDENT
 
-NEARER = 10.0  # where a far point is not certified, one so much nearer is tried first
 CHUNK = 20_000_000  # numbers of all samples' matrices together
 LEAST = 1e-100  # of the length of all numbers, for squares that stay finite
 CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
-PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
+PENALTIES = [3.0**k for k in range(1, 26)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
 POLISH, LAST = 9, 1e-13  # points of Newton steps on both equations, and the residual at which they end
 TOUCH = 1e-10, 1e-8  # what keeps dependent rules apart in them, and in the one that carries the derivative
@@ -191,20 +189,9 @@ class Problem:
         return best[:, : self.q] * self.size, residual
 
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        """Pairs and their residuals; of points that are far away from those of nearer ones, if need be."""
-        best, residual = self._pairs_from(torch.cat([self.p, 0 * self.c], 1))
-        lost = (residual > CERTIFIED) & (self.p.norm(dim=1) > NEARER * self._constants(self.c, best[:, : self.q]))
-        if lost.any():
-            some = copy.copy(self)
-            some.p, some.c, some.rounding = self.p[lost] / NEARER, self.c[lost], self.rounding[lost]
-            start, _ = some._pairs()
-            start[:, self.q :] *= NEARER  # multipliers grow with the distance
-            some.p = self.p[lost]
-            best[lost], residual[lost] = some._pairs_from(start)
-        return best, residual
-
-    def _pairs_from(self, best: Tensor) -> tuple[Tensor, Tensor]:
-        pair, residual = best, self.residual(best)
+        """Pairs and their residuals."""
+        pair = best = torch.cat([self.p, 0 * self.c], 1)
+        residual = self.residual(best)
         for penalty in PENALTIES:
             if bool((residual < NEAR).all()):
                 break
@@ -226,7 +213,7 @@ class Problem:
         def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             z = m - penalty * (self.c + y @ self.G.mT)
             found = Onto(self.rules, z).times(z)
-            return ((y - self.p).square().sum(1) + found.square().sum(1) / penalty) / 2, found, z
+            return ((y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty / 2, found, z  # without |p|²
 
         value, found, z = at(y)
         for _ in range(INNER):
@@ -237,7 +224,7 @@ class Problem:
             step, length = torch.linalg.solve(hessian, -slope), torch.ones_like(y[:, :1])
             for _ in range(HALVINGS):
                 after, found, z = at(y + length * step)
-                short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value
+                short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value.abs()
                 if not bool(short.any()):
                     break
                 length = torch.where(short.unsqueeze(1), length / 2, length)

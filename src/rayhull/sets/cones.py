@@ -129,7 +129,8 @@ class ConvexSet(PointSet):
         """How far x leaves each cone (n, cones); what max|x| = 1 may change of it, and the constants' size (cones,)."""
         own, one = self.alone.like(x), np.ones(self.dim)
         slope, constant = (membership._like(x, self.alone.sized(v, constants=not v[0])) for v in (one, 0 * one))
-        return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
+        with np.errstate(invalid="ignore"):  # of a centre that is infinite
+            return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
 
     def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
         """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)
