@@ -65,6 +65,14 @@ def test_a_negative_radius_leaves_no_point(S):
     assert not S.contains_exactly(np.zeros(2), h=[-0.5])
 
 
+def test_an_infinite_right_hand_side_of_a_cone_says_nothing_and_no_number_nothing_is_inside_of():
+    S, x = rh.ball(1, d=2) & rh.Polyhedron([[1, 1]], [3]), np.array([[1.0, 1.0], [9.0, 0.0]])
+    for inside in (S.contains, S.contains_exactly):
+        assert inside(x, h=[np.inf]).tolist() == [True, False]
+        for sides in ({"h": [np.nan]}, {"h": [-np.inf]}, {"centre": [np.inf, 0]}, {"centre": [np.nan, 0]}):
+            assert not inside(0 * x, **sides).any()
+
+
 @EVERY
 def test_a_cone_of_a_quadratic_form_lies_in_the_form(name):
     S = SETS[name]()
@@ -119,6 +127,15 @@ def test_samples_and_the_interior_point_are_inside(name):
     S = SETS[name]()
     assert S.interior_point() in S
     assert S.contains(S.sample(50, seed=0), atol=1e-9).all()
+
+
+@pytest.mark.parametrize(("least", "bounded"), [(1.5, True), (1.42, True), (1.41, False), (0.5, False)])
+def test_a_set_that_its_cones_bound_is_called_bounded(least, bounded):
+    x, y, z, w = rh.variables("x", "y", "z", "w")
+    for far in (1, 1000):
+        S = rh.rules(rh.norm([x, y]) <= z + far, x + y >= least * z)  # a ray has x + y <= √2 z
+        assert S.is_bounded is bounded
+        assert not rh.rules(rh.norm([x, y]) <= z + far, x + y >= least * z, w <= 1).is_bounded
 
 
 def test_pictures_show_a_section():
@@ -432,6 +449,14 @@ def test_rows_that_hold_with_equality_by_the_stated_sides_alone_are_rows_with_ot
     S, x, b_eq = P & rh.ball(9, d=3), 3 * torch.randn(16, 3, dtype=torch.float64), torch.rand(16, 1).double()
     torch.testing.assert_close(rh.project(S, x, b_eq=b_eq), rh.project(P, x, b_eq=b_eq))
     torch.testing.assert_close(rh.project(S, x), rh.project(P, x))
+
+
+def test_the_module_of_nearest_points_takes_radii_and_centres():
+    S, x = rh.ball(2, d=3) & rh.Polyhedron([[1, 1, 1]], [1]), torch.randn(4, 3, dtype=torch.float64) * 3
+    h, centre = torch.rand(4, 1).double() + 0.5, torch.rand(4, 3).double() * 0.1
+    assert torch.equal(rh.Projection(S)(x, h=h, centre=centre), rh.project(S, x, h=h, centre=centre))
+    with pytest.raises(ValueError, match="leave out warm_start"):
+        rh.Projection(S, warm_start=True)
 
 
 def test_a_nearest_point_of_the_ball_is_on_its_ray():

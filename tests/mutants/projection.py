@@ -235,8 +235,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/conic.py",
-        "    return with_bounds(S, freed=freed) if freed or more else S",
-        "    return S",
+        "        S = self.polyhedron if sides.lower is sides.upper else with_bounds(self.polyhedron)",
+        "        S = self.polyhedron",
         ("test_conic_sides.py::test_the_nearest_point_is_that_of_the_set_stated_with_the_sides",),
         "bounds of the sample that a set with cones has not are not seen",
     ),

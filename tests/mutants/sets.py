@@ -416,6 +416,23 @@ MUTANTS = [
         "the boost goes the wrong way",
     ),
     Mutant(
+        "sets/conic_interior.py",
+        "return bool(rank == len(y) and np.linalg.norm(W @ step) < 0.5)",
+        "return bool(rank == len(y))",
+        ("test_convex_sets.py::test_a_set_that_its_cones_bound_is_called_bounded",),
+        "an unbounded set is called bounded",
+    ),
+    Mutant(
+        "sets/cones.py",
+        "                over = np.where(known, over, np.where(side == np.inf, -1.0, 1.0))\n",
+        "",
+        (
+            "test_convex_sets.py::"
+            "test_an_infinite_right_hand_side_of_a_cone_says_nothing_and_no_number_nothing_is_inside_of",
+        ),
+        "sides of cones that are no numbers are judged by what their bits say",
+    ),
+    Mutant(
         "sets/cones.py",
         "return matrix, root * (1 + share)",
         "return matrix, root * (1 - 1e-6)",

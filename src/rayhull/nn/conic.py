@@ -136,11 +136,9 @@ class ConicSteps(Steps):
         seen = self.view.lifted(y) if sides is NONE else rules.boosted(self._at_base(rules, sides), rules.lifted(y))
         every = rules.excess(seen) * (1 + 8 * torch.finfo(y.dtype).eps)  # what rounding may add afterwards
         if self.groups == 1:
-            worst = every.amax(-1, keepdim=True)
-        else:
-            worst = torch.cat([every, torch.zeros_like(every[..., :1])], -1)[..., self.members].amax(-1)
-        share = self.shrink(worst)
-        return share if self.groups == 1 else share.index_select(-1, self.group_of)
+            return self.shrink(every.amax(-1, keepdim=True))
+        own = torch.cat([every, torch.zeros_like(every[..., :1])], -1)[..., self.members]
+        return self.shrink(own.amax(-1)).index_select(-1, self.group_of)
 
     def slack(self, sides: Sides) -> Tensor:
         low, high = self._room(self.base if sides.base is None else sides.base, sides)
@@ -180,13 +178,12 @@ class ConicPull(Finish):
         self.S, self.rules, self.moving = S, RuleProduct(rules, factory, wide=True), ray is not None
         self.terms = max(S.dim, rules.tails.shape[1]) + 8
         r, size = np.zeros(S.dim) if ray is None else ray, rules.sized(abs(q))
-        slack, after = (-rules.excess(rules.at(x)) for x in (q, q + r))
-        least, gain = slack - gamma(self.terms) * size, np.maximum((after - slack) * (1 - 1e-9), 0.0)  # φ is convex
-        for name, values in {"heads": S.heads, "start": q, "along": r, "least": least, "gain": gain}.items():
+        for name, values in {"heads": S.heads, "start": q, "along": r}.items():
             self.constant(name, values, wide=True)
-        taken = size / np.maximum(least, 1e-300)
-        if self.moving:
-            taken = np.maximum(taken, rules.sized(abs(r), constants=False) / gain)
+        taken = size / np.maximum(-rules.excess(rules.at(q)) - gamma(self.terms) * size, 1e-300)
+        if self.moving:  # at q + s r the slack has grown by s times its rate at least
+            rate = -rules.excess(rules.lifted(r)) * (1 - 1e-9)
+            taken = np.maximum(taken, rules.sized(abs(r), constants=False) / np.maximum(rate, 1e-300))
         self.taken = float(taken.max())
         self.keep_numbers()
 
@@ -205,12 +202,10 @@ class ConicPull(Finish):
         away = x.double() - start
         away = without_carefully(away, self.equal) if self.has_equalities else away
         size, largest = away.abs(), away.abs().amax(-1, keepdim=True)
-        if sides is None:
-            scale = largest.clamp_max(limit / 4) if self.moving else 0.0 * largest
-            left, base = self.least + scale * self.gain, start + scale * self.along
-        else:
-            own, base = rules.sized(start.abs(), *given), start
-            left = -rules.excess(rules.at(start, *given)) - gamma(self.terms) * own
+        follows = sides is None and self.moving
+        base = start + largest.clamp_max(limit / 4) * self.along if follows else start
+        own = rules.sized(base.abs(), *given)
+        left = -rules.excess(rules.at(base, *given)) - gamma(self.terms) * own
         # far points are cut, so that rounding takes less than an eighth of every slack
         room = (left / 8 - 2 * share * rules.sized(base.abs() + start.abs(), *given)).clamp_min(0.0)
         most = (room / (2 * share * rules.sized(size, constants=False)).clamp_min(1e-300)).clamp_max(1.0)

@@ -12,8 +12,6 @@ its KKT residual; what cannot be certified raises.
 
 from __future__ import annotations
 
-import copy
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,17 +22,15 @@ from torch.autograd.function import once_differentiable
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.sides import NONE, Sides, agree, flat_points, flat_sides
 from rayhull.sets.cones import ConvexSet
-from rayhull.sets.conic_interior import Along, Rules, joined
+from rayhull.sets.conic_interior import OPEN, Along, Rules, joined
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.rows import DEPENDENT
 
-OPEN = 1e30  # the right-hand side of a row that says nothing
-NEARER = 10.0  # where a far point is not certified, one so much nearer is tried first
 CHUNK = 20_000_000  # numbers of all samples' matrices together
 LEAST = 1e-100  # of the length of all numbers, for squares that stay finite
 CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
-PENALTIES = [4.0**k for k in range(1, 17)]  # σ, until the residual is near
+PENALTIES = [3.0**k for k in range(1, 26)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
 POLISH, LAST = 9, 1e-13  # points of Newton steps on both equations, and the residual at which they end
 TOUCH = 1e-10, 1e-8  # what keeps dependent rules apart in them, and in the one that carries the derivative
@@ -50,16 +46,10 @@ class Info(NamedTuple):
 class ConicProjector:
     """Nearest points of a set with cones; what depends on the set alone is worked out once."""
 
-    is_dense, solver = True, "auto"
+    is_dense, solver, label = True, "auto", "augmented Lagrangian"
 
     def __init__(self, S: ConvexSet) -> None:
         self.polyhedron = S
-
-    @cached_property
-    def loose(self) -> Along:
-        """The set along its stated equalities alone: with other sides no other row has to hold with equality."""
-        S = self.polyhedron
-        return Along(S, np.zeros_like(S.implicit)) if S.implicit.any() else S.along
 
     def direct(self, *_: Any) -> None:
         """No kernel finds these."""
@@ -69,17 +59,17 @@ class ConicProjector:
         return done
 
     def __call__(self, x: Tensor, **given: Any) -> tuple[Tensor, Info]:
-        S, (batch, flat) = self.polyhedron, flat_points(self.polyhedron, x)
-        sides = flat_sides(S, given, batch, flat)
+        batch, flat = flat_points(self.polyhedron, x)
+        sides = flat_sides(self.polyhedron, given, batch, flat)
         if sides.has_rows:
             raise TypeError("rows of the sample (A, A_eq) and cones do not go together: state the rows in the set.")
         wide = Sides(*(None if v is None else v.double().cpu() for v in sides))
-        varied = as_varied(S, wide)
-        along = self.loose if varied is S and sides is not NONE else varied.along
+        S = self.polyhedron if sides.lower is sides.upper else with_bounds(self.polyhedron)  # if both are None
+        along = S.along if sides is NONE else S.loose
         start, null = torch.as_tensor(along.start)[None], torch.as_tensor(along.null)
         if sides.b_eq is not None:
-            start = start + _onto_equalities(varied, sides.b_eq)
-        heads = right_hand_sides(varied, wide, torch.as_tensor(varied.heads))
+            start = start + _onto_equalities(S, sides.b_eq)
+        heads = right_hand_sides(S, wide, torch.as_tensor(S.heads))
         c = along.stated.like(start).at(start, heads, wide.centre) * torch.as_tensor(along.unit)
         p = (flat.double().cpu() - start) @ null
         p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
@@ -90,35 +80,20 @@ class ConicProjector:
         return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
 
 
-def as_varied(S: ConvexSet, sides: Sides) -> ConvexSet:
-    """The set itself, or where these sides change what is no row of it, with rows for that."""
-    fixed, bounds = S.layout.fixed, ((sides.upper, S.upper_bounds), (sides.lower, S.lower_bounds))
-    given = [(own, torch.as_tensor(stated)) for own, stated in bounds if own is not None]
-    freed = any(bool((own != stated)[:, fixed].any()) or own.requires_grad for own, stated in given if len(fixed))
-    more = any(bool((own != stated)[:, stated.isinf()].any()) for own, stated in given)
-    return with_bounds(S, freed=freed) if freed or more else S
+def with_bounds(S: ConvexSet) -> ConvexSet:
+    """The set with two rows for the bounds of each coordinate, OPEN where it states none: a call may state others.
 
-
-def with_bounds(S: ConvexSet, *, freed: bool = False) -> ConvexSet:
-    """The set with a row for each bound of each coordinate, OPEN where it states none.
-
-    Args:
-        freed: coordinates of one value have two such rows, too, and no inequality stands for an equality.
+    Those of a coordinate of one value are called implicit equalities, so that ``rules`` leave them out.
     """
-    name = f"with bounds{', freed' if freed else ''}"
-    if name not in S.kept:
-        ends = np.clip([S.lower_bounds, S.upper_bounds], -OPEN, OPEN)
-        low, high = ends.copy()
-        if freed:
-            low[S.layout.fixed], high[S.layout.fixed] = -OPEN, OPEN
-        parts = S.inequalities, S.equalities, low.reshape(S.shape), high.reshape(S.shape), S.shape
-        made = ConvexSet(Polyhedron.from_rows(*parts, check=False), S.cones, check=False)
-        made.polyhedron = S.polyhedron
-        made.implicit = np.zeros(len(made.rows), bool)
-        stated = S.rows.rhs[: len(S.layout.inequalities)], ends[1, made.layout.upper], -ends[0, made.layout.lower]
-        made.heads = np.concatenate([[cone.h for cone in S.cones], *stated])
-        S.kept[name] = made
-    kept: ConvexSet = S.kept[name]
+    if "with bounds" not in S.kept:
+        fixed, ends = S.bound_order == 0, np.clip([S.upper_bounds, -S.lower_bounds], -OPEN, OPEN)
+        high, low = np.where(fixed, OPEN, ends).reshape(2, *S.shape)
+        P = Polyhedron.from_rows(S.inequalities, S.equalities, -low, high, S.shape, check=False)
+        S.kept["with bounds"] = made = ConvexSet(P, S.cones, check=False)
+        made.polyhedron, stated = S.polyhedron, len(S.layout.inequalities)
+        made.heads = np.append(S.heads[: len(S.cones) + stated], ends)
+        made.implicit = np.append(np.zeros(stated, bool), [fixed, fixed])
+    kept: ConvexSet = S.kept["with bounds"]
     return kept
 
 
@@ -214,20 +189,9 @@ class Problem:
         return best[:, : self.q] * self.size, residual
 
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        """Pairs and their residuals; of points that are far away from those of nearer ones, if need be."""
-        best, residual = self._pairs_from(torch.cat([self.p, 0 * self.c], 1))
-        lost = (residual > CERTIFIED) & (self.p.norm(dim=1) > NEARER * self._constants(self.c, best[:, : self.q]))
-        if lost.any():
-            some = copy.copy(self)
-            some.p, some.c, some.rounding = self.p[lost] / NEARER, self.c[lost], self.rounding[lost]
-            start, _ = some._pairs()
-            start[:, self.q :] *= NEARER  # multipliers grow with the distance
-            some.p = self.p[lost]
-            best[lost], residual[lost] = some._pairs_from(start)
-        return best, residual
-
-    def _pairs_from(self, best: Tensor) -> tuple[Tensor, Tensor]:
-        pair, residual = best, self.residual(best)
+        """Pairs and their residuals."""
+        pair = best = torch.cat([self.p, 0 * self.c], 1)
+        residual = self.residual(best)
         for penalty in PENALTIES:
             if bool((residual < NEAR).all()):
                 break
@@ -249,7 +213,7 @@ class Problem:
         def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             z = m - penalty * (self.c + y @ self.G.mT)
             found = Onto(self.rules, z).times(z)
-            return ((y - self.p).square().sum(1) + found.square().sum(1) / penalty) / 2, found, z
+            return ((y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty / 2, found, z  # without |p|²
 
         value, found, z = at(y)
         for _ in range(INNER):
@@ -260,7 +224,7 @@ class Problem:
             step, length = torch.linalg.solve(hessian, -slope), torch.ones_like(y[:, :1])
             for _ in range(HALVINGS):
                 after, found, z = at(y + length * step)
-                short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value
+                short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value.abs()
                 if not bool(short.any()):
                     break
                 length = torch.where(short.unsqueeze(1), length / 2, length)

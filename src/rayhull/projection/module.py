@@ -169,6 +169,8 @@ class Projection(OfSet):
         self.polyhedron, self.leak, self.axis = P, check_leak(leak), axis
         self.register_buffer("block", block_of_each(P) if leak else torch.empty(0).long(), persistent=False)
         self.nearest = NearestPoint(P, solver=solver, weights=weights, infeasible=infeasible)
+        if warm_start and self.nearest.has_cones:
+            raise ValueError("nearest points of cones start from no call before: leave out warm_start.")
         self.warm_start = warm_start
         self._last: list[Tensor] | None = None
 
@@ -186,15 +188,17 @@ class Projection(OfSet):
         upper: Any = None,
         A: Any = None,
         A_eq: Any = None,
+        h: Any = None,
+        centre: Any = None,
         return_info: bool = False,
     ) -> Any:
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
         share = self.leak if self.training else 0.0
-        given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq}
+        given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "h": h, "centre": centre}
         x, sides = event_last(self.polyhedron, x, self.axis, **{k: v for k, v in given.items() if v is not None})
         if not return_info and not self.warm_start:
             return self._leaking(self.nearest(damped(x, share), **sides), x, share)
-        z, done = self.projector(damped(x, share), guess=self._last if self.warm_start else None, **sides)
+        z, done = self.projector(damped(x, share), guess=self._last, **sides)
         if self.warm_start:
             self._last = done.multipliers
         z = self._leaking(z, x, share)

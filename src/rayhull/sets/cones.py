@@ -14,7 +14,7 @@ import numpy as np
 
 from rayhull.exact.numbers import Array, floats_as_integers
 from rayhull.sets import conic_interior, interior, membership, plotting
-from rayhull.sets.conic_interior import Rules
+from rayhull.sets.conic_interior import Along, Rules
 from rayhull.sets.description import blocks
 from rayhull.sets.expressions import Expression, Rule, broadcast, expression
 from rayhull.sets.polyhedron import PointSet, Polyhedron
@@ -121,19 +121,22 @@ class ConvexSet(PointSet):
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.polyhedron.fingerprint.encode())
         for c in self.cones:
-            form = () if c.form is None else (c.form[0], c.form[1], np.array([c.form[2], c.radius]))
-            for part in (c.index, c.E, c.f, c.g, np.array([c.h]), *form):
-                digest.update(np.ascontiguousarray(part).tobytes() + b"|")
+            for part in (c.index, c.E, c.f, c.g, c.h, c.radius, *(c.form or ())):
+                digest.update(np.asarray(part).tobytes() + b"|")
         return digest.hexdigest()
 
     def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
         """How far x leaves each cone (n, cones); what max|x| = 1 may change of it, and the constants' size (cones,)."""
         own, one = self.alone.like(x), np.ones(self.dim)
         slope, constant = (membership._like(x, self.alone.sized(v, constants=not v[0])) for v in (one, 0 * one))
-        return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
+        with np.errstate(invalid="ignore"):  # of a centre that is infinite
+            return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
 
     def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
-        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)"""
+        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)
+
+        An infinite right-hand side says nothing; beside any other side that is not finite nothing is inside.
+        """
         cones, sides = self.alone, (given.get("h"), given.get("centre"))
 
         def exact(i: int, at: Array) -> Array:
@@ -142,14 +145,20 @@ class ConvexSet(PointSet):
             centre = None if centre is None or cone.centre is None else centre[:, cone.index]
             return cone.exact_excess(x[np.ix_(at, cone.index)], None if h is None else h[:, i], centre)
 
-        over = np.minimum(cones.excess(cones.at(x, *sides)), 0.0)  # a quadratic form reaches beyond its cone
-        terms = 2 * (self.dim + cones.tails.shape[1] + 24)
-        return membership._decided(over, cones.sized(abs(x), *sides), terms, False, exact)
+        with np.errstate(invalid="ignore"):
+            over = np.minimum(cones.excess(cones.at(x, *sides)), 0.0)  # a quadratic form reaches beyond its cone
+            size, centre = cones.sized(abs(x), *sides), sides[1]
+            for side in (sides[0], None if centre is None else 0 * centre.sum(1, keepdims=True)):
+                known = np.isfinite(0.0 if side is None else side)
+                over = np.where(known, over, np.where(side == np.inf, -1.0, 1.0))
+                size = np.where(known, size, 0.0)
+        return membership._decided(over, size, 2 * (self.dim + cones.tails.shape[1] + 24), False, exact)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
     rules = cached_property(Rules)
-    along = cached_property(conic_interior.Along)
+    along = cached_property(Along)
+    loose = cached_property(conic_interior.loose)
     centre = cached_property(conic_interior.centre)
     is_bounded = cached_property(conic_interior.is_bounded)
     interior_direction = cached_property(conic_interior.interior_direction)

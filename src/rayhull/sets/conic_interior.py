@@ -33,6 +33,8 @@ DEEP = 1e-3  # slack with which the centres of balls will do
 TOUCHES = 1e-7  # the depth, in units of the rules, up to which a set has no interior that floats could use
 WEIGHTS = 10.0 ** np.arange(10)  # of the missing depth beside the barrier
 FIXED = 1e-24  # squares up to this share of its own are of a rule that equalities leave constant
+OPEN = 1e30  # the right-hand side of a row that says nothing
+FAINT = 1e-8  # a ridge that moves the centre of a bounded set by next to nothing
 NEWTON, CLOSE = 60, 1e-10  # at most so many steps, and the decrement at which they end
 
 
@@ -64,31 +66,30 @@ class Rules:
     def like(self, x: Any) -> Rules:
         """The same for points that are tensors."""
         found = copy.copy(self)
-        if is_torch(x):
-            found.matrix, found.offsets = x.new_tensor(self.matrix), x.new_tensor(self.offsets)
-            found.centred = x.new_tensor(self.centred, dtype=bool)
+        for name in ("matrix", "offsets", "centred") if is_torch(x) else ():
+            setattr(found, name, _namespace(x).as_tensor(getattr(self, name), device=x.device))
         return found
 
     def lifted(self, x: Any, *, size: bool = False) -> Any:
         """(g·x, E x), or of the sizes of all numbers. Shape: (\\*, d) → (\\*, M)"""
         return x @ (abs(self.matrix) if size else self.matrix).T
 
+    def constants(self, h: Any) -> Any:
+        """s at 0, with the right-hand sides h (\\*, rules of the set) where they are given. Shape: (\\*, M)"""
+        return self.offsets if h is None else joined([h[..., self.numbers], self.offsets[len(self.numbers) :]])
+
     def at(self, x: Any, h: Any = None, centre: Any = None) -> Any:
-        """s at x; h (\\*, rules of the set), centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
-        offsets = self.offsets
+        """s at x; centre (\\*, d). Shape: (\\*, d) → (\\*, M)"""
+        s = self.constants(h)
         if centre is not None:
-            offsets = _namespace(x).where(self.centred, -self.lifted(centre), offsets)
-        if h is not None:
-            offsets = joined([h[..., self.numbers], offsets[..., len(self.numbers) :]])
-        return self.lifted(x) + offsets
+            s = _namespace(x).where(self.centred, -self.lifted(centre), s)
+        return self.lifted(x) + s
 
     def sized(self, X: Any, h: Any = None, centre: Any = None, *, constants: bool = True) -> Any:
         """T(X) = ‖|E| X + |f|‖ + |g|·X + |h|, what rounding errors at |x| <= X are a share of. Shape: → (\\*, R)"""
         s = self.lifted(X, size=True)
-        if constants:
-            head = abs(self.offsets[: len(self.numbers)] if h is None else h[..., self.numbers])
-            s = s + joined([head, abs(self.offsets[len(self.numbers) :])])
-            s = s if centre is None else s + self.lifted(abs(centre), size=True)
+        s = s + abs(self.constants(h)) if constants else s
+        s = s if centre is None else s + self.lifted(abs(centre), size=True)
         return self.lengths(s) + s[..., : len(self.numbers)]
 
     def tail(self, v: Any) -> Any:
@@ -101,9 +102,9 @@ class Rules:
         """A number of each cone for every place of its tail. Shape: (\\*, R) → (\\*, M - R)"""
         if not self.even:
             return values[..., self.rule[len(self.numbers) :]]
-        lead, each = values.shape[:-1], values[..., : len(self.tails), None]
-        every = _namespace(values).broadcast_to(each, (*lead, *self.tails.shape))
-        return every.reshape(*lead, len(self.rule) - len(self.numbers))
+        shape = *values.shape[:-1], *self.tails.shape
+        every = _namespace(values).broadcast_to(values[..., : len(self.tails), None], shape)
+        return every.reshape(*shape[:-2], len(self.rule) - len(self.numbers))
 
     def with_rows(self, v: Any) -> Any:
         """Numbers of the cones, and 0 for the rows."""
@@ -181,7 +182,8 @@ class Along(Rules):
         s, G = self.at(self.start), self.matrix @ self.null
         along, whole = (np.bincount(self.rule, (v**2).sum(1)) for v in (G, self.matrix))
         self.unit = 1 / np.sqrt(np.where(along > FIXED * whole, along, whole))[self.rule]
-        lost = np.where(along > FIXED * whole, self.sized(abs(self.start)) * self.unit[: len(self.numbers)], 0.0)
+        told = (along > FIXED * whole) & (self.offsets[: len(along)] < OPEN)
+        lost = np.where(told, self.sized(abs(self.start)) * self.unit[: len(along)], 0.0)
         self.rounding = 1e-14 * float(np.linalg.norm(lost))  # of the offsets
         self.matrix, self.offsets = G * self.unit[:, None], s * self.unit
 
@@ -209,6 +211,11 @@ class Along(Rules):
     def minimiser(self, y: Array, ridge: float, towards: Array) -> Array:
         """The minimiser of the barrier with a ridge, as a point."""
         return np.asarray(self.start + self.null @ self.newton(y, np.full(len(y), ridge), ridge * towards))
+
+
+def loose(S: ConvexSet) -> Along:
+    """The rules along the stated equalities alone: with sides of a sample no row has to hold with equality."""
+    return Along(S, np.zeros_like(S.implicit)) if S.implicit.any() else S.along
 
 
 def refuse_if_empty(S: ConvexSet) -> None:
@@ -243,16 +250,26 @@ def conic_base_point(S: ConvexSet, scale: float = 1.0) -> Array:
     return along.minimiser(along.null.T @ (S.centre.point - along.start), ridge, -along.null.T @ along.start)
 
 
+@one_blas_thread()
 def is_bounded(S: ConvexSet) -> bool:
-    """Whether the set contains no ray and no line, as far as linear programs tell.
+    """Whether the set contains no ray and no line: a linear program on rows around the cones says so, or the barrier.
 
-    Every ray has ``{a·y <= 0, |e_i·y| <= g·y}``: is that 0 alone?
+    Every ray has ``{a·y <= 0, |e_i·y| <= g·y}``: is that 0 alone? Along a ray that cones leave, the Newton decrement is
+    1 at least wherever one is, so that a smaller one shows that there is none.
     """
     heads, E = np.split(S.alone.matrix, [len(S.cones)])
-    g = S.alone.spread(heads.T).T
-    is_cone = g.any(1)
-    rows = np.vstack([S.rows.matrix.toarray(), (E - g)[is_cone], (-E - g)[is_cone]])
-    return Polyhedron(rows, A_eq=np.vstack([S.equality_rows.matrix.toarray(), E[~is_cone]]), shape=S.dim).is_bounded
+    g = S.alone.spread(heads.T).T  # 0 of balls, whose rows hold with equality then
+    rows = np.vstack([S.rows.matrix.toarray(), E - g, -E - g])
+    if Polyhedron(rows, A_eq=S.equality_rows.matrix, shape=S.dim).is_bounded:
+        return True
+    along, (y, depth, _) = S.along, S.along.deepest
+    if depth <= TOUCHES:
+        return False
+    ridge = np.full(len(y), FAINT / (1.0 + np.abs(y).max(initial=0.0)) ** 2)
+    W = along.seen_from(along.newton(y, ridge, ridge * y))
+    W = W / np.maximum(np.linalg.norm(W, axis=0), 1e-300)
+    step, _, rank, _ = np.linalg.lstsq(W, np.arange(len(W)) < len(along.numbers), rcond=None)
+    return bool(rank == len(y) and np.linalg.norm(W @ step) < 0.5)
 
 
 def interior_direction(S: ConvexSet) -> Array | None:
