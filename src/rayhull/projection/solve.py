@@ -236,7 +236,7 @@ class Differentiable(torch.autograd.Function):
         ctx.save_for_backward(x, away, *(v for v in sides if v is not None))  # autograd sees if they change in place
         ctx.done, ctx.leak = done, leak
         ctx.like = [None if v is None else (v.shape, v.dtype) for v in sides]
-        return done.z
+        return done.z.detach()  # what is returned is held by its node, and so may not be held by what the node keeps
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
