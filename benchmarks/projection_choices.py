@@ -25,7 +25,7 @@ BATCH = 64
 def variant(task: Task, solver: str = "auto", **constants: int) -> tuple[Callable[[], object], float]:
     """One way of solving the task's first samples, and its mean number of steps."""
     module = rh.Projection(task.polyhedron, solver=solver)
-    for block in module.projector.plan("cpu"):
+    for block in module.projector.plan():
         if isinstance(block.solver, any_rows.ActiveSet):
             most = block.solver.gradient_steps
             block.solver.gradient_steps = min(most, constants.get("gradient", most))

@@ -238,7 +238,7 @@ def test_tile_means_of_the_sample_go_block_by_block(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rayhull.nn.per_sample.PerSample.points", None)
     P = rh.conserves((32, 32), (8, 8), means=np.full((8, 8), 0.5)) & rh.box(0, 1)
     layer, means = rh.Constrained(8, P), 0.1 + 0.8 * torch.rand(16, 64)
-    (block,) = layer.map.parts[0].way.nearest.projector.plan("cpu")
+    (block,) = layer.map.parts[0].way.nearest.projector.plan()
     assert (block.count, block.form.matrix.count) == (64, 1)
     x = layer(9 * torch.randn(16, 8), b_eq=means)
     assert P.contains(x, b_eq=means).all()

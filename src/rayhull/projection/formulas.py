@@ -19,36 +19,19 @@ from torch.utils._python_dispatch import _disable_current_modes
 from rayhull.maps.closed_forms import clipped_shift
 from rayhull.maps.order import pooled
 from rayhull.maps.steps import clamped
-from rayhull.projection.plan import Block
+from rayhull.projection.plan import HOST, Block, Plan
 from rayhull.projection.project import Projector
 from rayhull.projection.sides import Sides
 from rayhull.projection.solvers.closed_forms import path_order
+from rayhull.projection.standard_form import Kept
 from rayhull.sets.reading import side_shapes
-from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 Formula = Callable[[Tensor, dict[str, Any]], Tensor]
 OfBlock = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # y, c, lower, upper → z
-HOST = torch.device("cpu")
 MISSED, ROUNDED = 1e-3, 1e-5  # a point further from its row, against its side and the point, shows an empty set
-
-
-class Kept:
-    """An array as a tensor on each device, in each dtype that was asked for: nothing is copied there twice."""
-
-    def __init__(self, values: Array) -> None:
-        self.values, self._made = torch.from_numpy(np.array(values)), dict[Any, Tensor]()
-
-    def like(self, y: Tensor) -> Tensor:
-        dtype = y.dtype if self.values.is_floating_point() else None
-        found = self._made.get((y.device, dtype))
-        if found is None:
-            found = self.values.to(y.device, dtype)
-            if not torch.compiler.is_compiling():
-                self._made[y.device, dtype] = found
-        return found
 
 
 def formula_of(projector: Projector, sides: Iterable[str] = (), device: torch.device = HOST) -> Formula | None:
@@ -63,26 +46,23 @@ def formula_of(projector: Projector, sides: Iterable[str] = (), device: torch.de
     kept = projector.polyhedron.kept.setdefault("formulas of nearest points", {})
     if (varied, device) not in kept:
         with _disable_current_modes() if torch.compiler.is_exporting() else nullcontext():  # numbers, no traces of them
-            for block in projector.plan("cpu"):
-                block.on(device)
-            kept[varied, device] = _formula(projector, varied)
+            kept[varied, device] = _formula(projector.polyhedron, projector.plan(device), varied)
     found: Formula | None = kept[varied, device]
     return found
 
 
-def _formula(projector: Projector, varied: str) -> Formula | None:
-    blocks, P = projector.plan("cpu"), projector.polyhedron
+def _formula(P: Polyhedron, blocks: Plan, varied: str) -> Formula | None:
     formulas = [_formula_of(block, varied) for block in blocks]
     if any(formula is None for formula in formulas):
         return None
-    parts = [(block, _ends(block), formula) for block, formula in zip(blocks, formulas, strict=True) if formula]
+    parts = [InPlace(block, formula) for block, formula in zip(blocks, formulas, strict=True) if formula]
 
     def run(x: Tensor, sides: dict[str, Any]) -> Tensor:
         flat, batch = x.reshape(-1, P.dim), x.shape[: x.ndim - len(P.shape)]
         given = Sides(**{name: _flat(P, name, side, batch) for name, side in sides.items() if side.shape[-1]})
         out = flat
-        for block, ends, formula in parts:
-            out = _at_its_places(block, ends, formula, flat, given, out)
+        for part in parts:
+            out = part(flat, given, out)
         return out.reshape(x.shape)
 
     return run
@@ -94,29 +74,30 @@ def _flat(P: Polyhedron, name: str, side: Tensor, batch: tuple[int, ...]) -> Ten
     return side.expand(*batch, *event).reshape(-1, math.prod(event))
 
 
-def _ends(block: Block) -> tuple[Kept, ...]:
-    form = block.form
-    sides = [Kept(v[None]) for v in (form.c, form.lower, form.upper)]
-    return *sides, Kept(form.matrix.dense_array), Kept(np.ones(0) if block.scale is None else block.scale.ravel())
+class InPlace:
+    """The formula of one kind of block, from its places in the points and back to them."""
 
+    def __init__(self, block: Block, formula: OfBlock) -> None:
+        self.block, self.formula, self.places = block, formula, block.places
+        self.sides = [Kept(v) for v in (block.c, block.lower, block.upper)]
+        self.rows = Kept(block.form.matrix.dense_array)
+        self.sign = None if self.places.scale is None else Kept(self.places.scale.reshape(-1))
 
-def _at_its_places(
-    block: Block, ends: tuple[Kept, ...], formula: OfBlock, x: Tensor, sides: Sides, out: Tensor
-) -> Tensor:
-    places, sign_of = block.on(x.device).places, ends[4]
-    y = x if places.whole else x.index_select(1, places.flat)
-    sign = None if places.scale is None else sign_of.like(x)
-    y = (y if sign is None else y * sign).reshape(x.shape[0] * places.count, -1)
-    if sides.given:
-        problem = block.problem(x, sides)
-        c, lower, upper = (v.to(x.dtype) for v in (problem.c, problem.lower, problem.upper))
-        z = formula(y, c, lower, upper)
-        z = torch.where(_is_met(z, y, ends[3].like(x), c, lower, upper, block.form.m), z, torch.nan)
-    else:
-        z = formula(y, *(end.like(x) for end in ends[:3]))
-    z = z.reshape(x.shape[0], -1)
-    z = z if sign is None else z * sign
-    return z if places.whole else out.index_copy(1, places.flat, z)
+    def __call__(self, x: Tensor, sides: Sides, out: Tensor) -> Tensor:
+        places = self.places
+        y = x if places.whole else x.index_select(1, places.flat)
+        sign = None if self.sign is None else self.sign.like(x)
+        y = (y if sign is None else y * sign).reshape(x.shape[0] * places.count, -1)
+        if sides.given:
+            problem = self.block.problem(x, sides)
+            own = [v.to(x.dtype) for v in problem.sides]
+            z = self.formula(y, *own)
+            z = torch.where(_is_met(z, y, self.rows.like(x), *own, problem.m), z, torch.nan)
+        else:
+            z = self.formula(y, *(side.like(x) for side in self.sides))
+        z = z.reshape(x.shape[0], -1)
+        z = z if sign is None else z * sign
+        return z if places.whole else out.index_copy(1, places.flat, z)
 
 
 def _is_met(z: Tensor, y: Tensor, rows: Tensor, c: Tensor, lower: Tensor, upper: Tensor, m: int) -> Tensor:

@@ -80,7 +80,7 @@ class NearestPoint(nn.Module):
             return
         self._stated = packed(self.projector)  # for programs that are exported; no buffer, so that nothing changes it
         self._name = register(self.projector)
-        blocks = () if self.projector.is_dense else self.projector.plan("cpu")
+        blocks = () if self.projector.is_dense else self.projector.plan()
         self._rows = sum(block.count * block.form.matrix.count for block in blocks)
         if not later:
             self.solvers = tuple(dict.fromkeys(block.solver.name for block in blocks))

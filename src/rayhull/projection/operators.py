@@ -128,7 +128,7 @@ def _active(projector: Projector, multipliers: Tensor, x: Tensor, values: tuple[
     """What was found at the flat points, as the derivatives take it, and the flat sides."""
     batch, flat = flat_points(projector.polyhedron, x)
     sides = flat_sides(projector.polyhedron, dict(zip(NAMES, values, strict=True)), batch, flat)
-    blocks = projector.plan(x.device.type)
+    blocks = projector.plan(x.device)
     split = torch.split(multipliers, [block.count * block.form.matrix.count for block in blocks], 1)
     own = [v.reshape(len(flat) * block.count, block.form.matrix.count) for v, block in zip(split, blocks, strict=True)]
     lost = multipliers.isnan().any(1).nonzero()[:, 0]

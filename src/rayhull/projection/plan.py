@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +34,7 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
 PRODUCTS = 1e7  # of a sparse factor, up to which the exact point costs less than the steps that would be near it
 ENDLESS = 20_000_000  # places in the rows, from which dense solvers take hours
 MOST = 8  # plans kept for one set
+HOST = torch.device("cpu")
 
 
 class Places:
@@ -42,15 +43,14 @@ class Places:
     The scale is √w for weights w, negative where the block is the mirror image of its kind.
     """
 
-    def __init__(self, index: Array, scale: Array | None, device: torch.device) -> None:
-        self.count = len(index)
-        self.width = index.size
+    def __init__(self, index: Array, sign: Array, root: Array | None, device: torch.device) -> None:
+        self.count, self.width = len(index), index.size
         self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
         self.flat = self.index.reshape(-1).long()
-        self.scale = None if scale is None else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
-        self.mirrored = None
-        if scale is not None and (scale < 0).any():
-            self.mirrored = torch.as_tensor(scale < 0, device=device)
+        mirrored, scale = (sign < 0).any(), sign[:, None] * (np.ones(index.shape[1]) if root is None else root)
+        plain = root is None and not mirrored
+        self.scale = None if plain else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
+        self.mirrored = torch.as_tensor(scale < 0, device=device) if mirrored else None
         self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
 
     def read(self, x: Tensor) -> Tensor:
@@ -97,20 +97,18 @@ class Places:
 
 
 class Block:
-    """Blocks of one kind: their form and solver, and where their coordinates and rows stand in the set.
+    """Blocks of one kind on one device: their form and solver, and where they stand in the set.
 
-    Shape: ``index`` and ``scale`` (count, d), see :class:`Places`; ``inequalities`` (count, m) and ``equalities``
-    (count, k), the places of the blocks' rows among those stated.
+    Shape: ``inequalities`` (count, m) and ``equalities`` (count, k), the places of the blocks' rows among those stated.
     """
 
-    def __init__(
-        self, form: StandardForm, name: str, index: Array, sign: Array, inequalities: Array, equalities: Array
-    ) -> None:
-        self.form, self.name, self.count = form, name, len(index)
-        self.index, self.inequalities, self.equalities = index, inequalities, equalities
-        plain = form.root is None and (sign > 0).all()
-        self.scale = None if plain else sign[:, None] * form.roots
-        self._constants: dict[torch.device, Constants] = {}
+    def __init__(self, form: StandardForm, name: str, places: Places, inequalities: Array, equalities: Array) -> None:
+        self.form, self.name, self.places, self.count = form, name, places, places.count
+        on = partial(torch.as_tensor, device=places.index.device)
+        self.inequalities, self.equalities = on(inequalities.ravel()), on(equalities.ravel())
+        self.c, self.lower, self.upper = (on(v, dtype=torch.float64)[None] for v in (form.c, form.lower, form.upper))
+        self.norms = on(form.norms)
+        self.combination = None if form.combination is None else on(form.combination)
 
     @cached_property
     def solver(self) -> Solver:
@@ -126,44 +124,33 @@ class Block:
             kinds = (InteriorPoint,)
         return tuple(kind(self.form) for kind in kinds if kind.fits(self.form) and kind.name != self.solver.name)
 
-    def on(self, device: torch.device) -> Constants:
-        """The numbers of the form as tensors on a device."""
-        own = self._constants.get(device)
-        if own is None:
-            own = self._constants[device] = Constants(self, device)
-        return own
-
     def problem(self, x: Tensor, sides: Sides | None = None, out: Tensor | None = None) -> Problem:
         """The problem of these blocks for points (n, D); with ``out`` a solver may write its points there itself."""
-        own, form = self.on(x.device), self.form
+        form = self.form
         if sides is None:
-            return Problem(form.matrix, form.m, own.c, own.lower, own.upper, None, own.places, x, out)
-        c, (lower, upper) = self.right_hand_sides(sides, x.shape[0], own.c), self._bounds(sides, x.shape[0], own)
-        return Problem(form.matrix, form.m, c, lower, upper, None, own.places, x, out, may_be_empty=True)
+            return Problem(form.matrix, form.m, self.c, self.lower, self.upper, None, self.places, x, out)
+        c, (lower, upper) = self.right_hand_sides(sides, x.shape[0], self.c), self._bounds(sides, x.shape[0])
+        return Problem(form.matrix, form.m, c, lower, upper, None, self.places, x, out, may_be_empty=True)
 
-    def _bounds(self, sides: Sides, n: int, own: Constants) -> tuple[Tensor, Tensor]:
+    def _bounds(self, sides: Sides, n: int) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds in standard form; one row where the call brings none. Shape: (1 or N, d)."""
         if sides.lower is None and sides.upper is None:
-            return own.lower, own.upper
-        low, high = (None if v is None else own.places.read(v.expand(n, -1)) for v in (sides.lower, sides.upper))
-        lower = own.places.pick(own.lower if low is None else low, own.lower if high is None else high)
-        upper = own.places.pick(own.upper if high is None else high, own.upper if low is None else low)
+            return self.lower, self.upper
+        low, high = (None if v is None else self.places.read(v.expand(n, -1)) for v in (sides.lower, sides.upper))
+        lower = self.places.pick(self.lower if low is None else low, self.lower if high is None else high)
+        upper = self.places.pick(self.upper if high is None else high, self.upper if low is None else low)
         return lower, upper
 
     def right_hand_sides(self, sides: Sides, n: int, otherwise: Tensor) -> Tensor:
         """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
         if sides.b is None and sides.b_eq is None:
             return otherwise
-        own, m = self.on(otherwise.device), self.form.m
-        parts = [
-            stated.expand(n * self.count, -1) if value is None else to_unit(self._rows_of(value, rows, n))
-            for value, rows, to_unit, stated in (
-                (sides.b, own.inequalities, own.scaled, otherwise[:, :m]),
-                (sides.b_eq, own.equalities, own.combined, otherwise[:, m:]),
-            )
-            if stated.shape[1]
-        ]
-        return torch.cat(parts, 1) if parts else otherwise
+        m, parts = self.form.m, list(otherwise.tensor_split((self.form.m,), 1))
+        if sides.b is not None and m:
+            parts[0] = self._rows_of(sides.b, self.inequalities, n).double() / self.norms[:m]
+        if sides.b_eq is not None and len(self.norms) > m:
+            parts[1] = self._of_equalities(self._rows_of(sides.b_eq, self.equalities, n))
+        return torch.cat([v.expand(max(map(len, parts)), -1) for v in parts], 1)
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
@@ -172,48 +159,10 @@ class Block:
             picked = picked.expand(n, -1).reshape(n * self.count, -1)
         return picked
 
-    def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
-        own, m, n = self.on(w.device), self.form.m, len(w) // self.count
-        inequalities, equalities = w[:, :m] / own.norms_of_inequalities, own.combined_back(w[:, m:])
-        return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
-
-    def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
-        """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
-        own, v = self.on(w.device), problem.shifted(w)
-        rows[:, own.inequalities], rows_eq[:, own.equalities] = self.stated_units(w)
-        own.places.write_gradient(v - problem.clip(v), bounds)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_constants": {}}
-
-
-class Constants:
-    """The numbers of a block's form as tensors on one device."""
-
-    def __init__(self, block: Block, device: torch.device) -> None:
-        self.form = form = block.form
-        self.c, self.lower, self.upper = (
-            torch.as_tensor(v, dtype=torch.float64, device=device)[None] for v in (form.c, form.lower, form.upper)
-        )
-        self.places = Places(block.index, block.scale, device)
-        self.inequalities, self.equalities = (
-            torch.as_tensor(v.ravel(), device=device) for v in (block.inequalities, block.equalities)
-        )
-        norms = torch.as_tensor(form.norms, device=device)
-        self.norms_of_inequalities, self.norms_of_equalities = norms[: form.m], norms[form.m :]
-        self.combination = None if form.combination is None else torch.as_tensor(form.combination, device=device)
-
-    def scaled(self, b: Tensor) -> Tensor:
-        """Right-hand sides of the unit inequalities. Shape: (N, m) → (N, m)."""
-        return b.double() / self.norms_of_inequalities
-
-    def combined(self, b_eq: Tensor) -> Tensor:
+    def _of_equalities(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
         b_eq = b_eq if b_eq.dtype == torch.float64 else self._consistent(b_eq)
-        if self.combination is not None:
-            return b_eq @ self.combination.mT
-        return b_eq / self.norms_of_equalities
+        return b_eq / self.norms[self.form.m :] if self.combination is None else b_eq @ self.combination.mT
 
     def _consistent(self, b_eq: Tensor) -> Tensor:
         """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
@@ -232,38 +181,45 @@ class Constants:
             return None
         return torch.as_tensor(rows.cancelling, device=self.c.device), torch.as_tensor(rows.unit[2]).to(self.c.device)
 
-    def combined_back(self, w: Tensor) -> Tensor:
-        """The transposed map, for multipliers and derivatives. Shape: (N, k) → (N, k)."""
-        if self.combination is not None:
-            return w @ self.combination
-        return w / self.norms_of_equalities
+    def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
+        m, n, wide = self.form.m, len(w) // self.count, w / self.norms
+        equalities = wide[:, m:] if self.combination is None else w[:, m:] @ self.combination
+        return wide[:, :m].reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
+
+    def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
+        """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
+        v = problem.shifted(w)
+        rows[:, self.inequalities], rows_eq[:, self.equalities] = self.stated_units(w)
+        self.places.write_gradient(v - problem.clip(v), bounds)
 
 
 Plan = tuple[Block, ...]
 
 
-def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", device: str = "cpu") -> Plan:
+def plan(P: Polyhedron, weights: Array | None = None, solver: str = "auto", device: torch.device = HOST) -> Plan:
     """The blocks of a set with their solvers, made at the first call for this set, these weights and this solver."""
-    kept: dict[tuple[str, bytes, bool], Plan] = P.kept.setdefault("plans of nearest points", {})
-    on_host = device == "cpu" and operators.available()
-    key = solver, b"" if weights is None else weights.tobytes(), on_host
+    kept: dict[tuple[str, bytes, torch.device], Plan] = P.kept.setdefault("plans of nearest points", {})
+    key = solver, b"" if weights is None else weights.tobytes(), device
     if key not in kept:
         if len(kept) >= MOST:
             kept.pop(next(iter(kept)))
-        kept[key] = _make(P, weights, solver, on_host)
+        with torch.inference_mode(False):  # its tensors serve calls that are differentiated, too
+            kept[key] = _make(P, weights, solver, device)
     return kept[key]
 
 
 @one_blas_thread()
-def _make(P: Polyhedron, weights: Array | None, solver: str, on_host: bool) -> Plan:
-    blocks = []
+def _make(P: Polyhedron, weights: Array | None, solver: str, device: torch.device) -> Plan:
+    blocks, on_host = [], device.type == "cpu" and operators.available()
     for group in P.mirrored_groups:
         for members, w in _by_weights(weights, group.index):
             form = StandardForm.of(group.polyhedron, w, compiled=on_host)
             m, k = form.m, form.matrix.count - form.m
             rows = P.layout.inequalities[group.rows[members, :m]]
             rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-            blocks.append(Block(form, solver, group.index[members], group.sign[members], rows, rows_eq))
+            places = Places(group.index[members], group.sign[members], form.root, device)
+            blocks.append(Block(form, solver, places, rows, rows_eq))
     return tuple(blocks)
 
 

@@ -13,7 +13,7 @@ from rayhull.maps.graphs import applied, is_plain
 from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
-from rayhull.projection.plan import SOLVERS, Plan, plan
+from rayhull.projection.plan import HOST, SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
 from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, found_by, info, solve
 from rayhull.sets.cones import ConvexSet
@@ -36,8 +36,8 @@ class Projector:
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
 
-    def plan(self, device: str) -> Plan:
-        """The blocks and their solvers for a type of device."""
+    def plan(self, device: torch.device = HOST) -> Plan:
+        """The blocks and their solvers on a device."""
         return plan(self.polyhedron, self.weights, self.solver, device)
 
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
@@ -51,7 +51,7 @@ class Projector:
         if self.is_dense or (given is not NONE and given.has_rows):
             dense, done = sample_rows.nearest(self.polyhedron, flat, given, self.weights, self.infeasible)
             return dense.reshape(x.shape), done
-        blocks = self.plan(x.device.type)
+        blocks = self.plan(x.device)
         if guess is not None and len(guess[0]) != len(flat) * blocks[0].count:
             guess = None  # other samples than last time
         with torch.no_grad():
@@ -72,7 +72,7 @@ class Projector:
         if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
             return None
         points, given = flat.detach(), None if sides is NONE else sides.detached()
-        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan("cpu"))
+        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan())
         for block in done.plan:
             problem = block.problem(points, given, done.z)
             solution = found_by(block.solver, problem)

@@ -273,8 +273,7 @@ def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradie
     wanted = any(v is not None for v in sides)
     grad = grad if grad.is_contiguous() else grad.contiguous()
     for block, problem, active, at_bound, constant in done.active(grad, None if wanted else out):
-        own, held = block.on(grad.device), at_bound != 0
-        places = own.places
+        places, held = block.places, at_bound != 0
         g = places.read_gradient(grad)
         g = g if constant is None else g.masked_fill(constant, 0.0)
         w = _multipliers(problem, g.masked_fill(held, 0.0), active, at_bound)
@@ -287,21 +286,20 @@ def pull(done: Projected, lengths: Sequence[int | None], grad: Tensor) -> Gradie
 
 def _pull_sides(full: list[Tensor | None], block: Block, r: Tensor, w: Tensor, at_bound: Tensor) -> None:
     """What the wanted ones of b, b_eq, lower, upper get of one kind of block."""
-    own = block.on(r.device)
-    side_of = own.places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
-    for side, rows, part in zip(full[:2], (own.inequalities, own.equalities), block.stated_units(w), strict=True):
+    side_of = block.places.pick(at_bound, -at_bound)  # of the sample's bounds, not of a mirror image's
+    for side, rows, part in zip(full[:2], (block.inequalities, block.equalities), block.stated_units(w), strict=True):
         if side is not None:
             side[:, rows] = part
     for bound, sign in ((full[2], -1), (full[3], 1)):
         if bound is not None:
-            own.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
+            block.places.write_gradient(torch.where(side_of == sign, r, 0.0), bound)
 
 
 def push(done: Projected, dx: Tensor, sides: Sides) -> Tensor:
     """The derivative along dx and along changes of b, b_eq, lower, upper. Shape: (n, D) → (n, D)."""
     out, n = torch.empty_like(dx), len(dx)
     for block, problem, active, at_bound, constant in done.active():
-        places = block.on(dx.device).places
+        places = block.places
         z = torch.where(at_bound == 0, places.read(dx), 0.0)
         side_of = places.pick(at_bound, -at_bound)
         for bound, sign in ((sides.lower, -1), (sides.upper, 1)):

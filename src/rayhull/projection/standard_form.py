@@ -38,6 +38,27 @@ ENTRIES, WORK = 1_000_000, 400_000  # entries looked at, and steps of rational e
 # -- the rows as a linear map ----------------------------------------------------------------------------------------
 
 
+class Kept:
+    """Numbers as a tensor on each device, in each dtype that was asked for: nothing is copied there twice."""
+
+    def __init__(self, values: Array | sp.csr_array | Tensor) -> None:
+        self._made: dict[tuple[torch.device, torch.dtype | None], Tensor] = {}
+        with torch.inference_mode(False):  # they serve calls that are differentiated, too
+            self.values = values if isinstance(values, Tensor) else _tensor(values)
+
+    def like(self, y: Tensor) -> Tensor:
+        """On the device of y; real numbers in its dtype."""
+        key = y.device, y.dtype if self.values.is_floating_point() else None
+        found = self._made.get(key)
+        if found is not None:
+            return found
+        if torch.compiler.is_compiling():
+            return self.values.to(*key)
+        with torch.inference_mode(False):
+            self._made[key] = self.values.to(*key)
+        return self._made[key]
+
+
 class Matrix:
     """Rows that all samples share, dense or sparse; what is derived from them is kept, for each device."""
 
@@ -45,7 +66,7 @@ class Matrix:
         self.rows, self.count = rows, int(rows.shape[0])
         self.m = self.count if m is None else m  # inequalities come first
         self.sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
-        self._tensors: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
+        self._kept: dict[str, Kept] = {}
 
     @cached_property
     def dense_array(self) -> Array:
@@ -119,10 +140,9 @@ class Matrix:
 
     def on(self, name: str, like: Tensor) -> Tensor:
         """One of the matrices above on the device of ``like``, kept there."""
-        key = name, like.device, like.dtype
-        if key not in self._tensors:
-            self._tensors[key] = _tensor(getattr(self, name), like)
-        return self._tensors[key]
+        if name not in self._kept:
+            self._kept[name] = Kept(getattr(self, name))
+        return self._kept[name].like(like)
 
     def times(self, v: Tensor) -> Tensor:
         """G v for each sample. Shape: (N, d) → (N, M)."""
@@ -205,15 +225,13 @@ def regularised_solve(G: Tensor, q: Tensor, active: Tensor, free: Tensor) -> Ten
     return w[..., 0] * rows
 
 
-def _tensor(values: Array | sp.csr_array, like: Tensor) -> Tensor:
-    """On the device of ``like``, in its dtype; sparse rows stay sparse."""
+def _tensor(values: Array | sp.csr_array) -> Tensor:
     if isinstance(values, np.ndarray):
-        return torch.as_tensor(values, dtype=like.dtype, device=like.device)
-    begin, columns = (torch.as_tensor(v.astype(np.int64), device=like.device) for v in (values.indptr, values.indices))
-    data = torch.as_tensor(values.data, dtype=like.dtype, device=like.device)
+        return torch.from_numpy(np.array(values))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta
-        return torch.sparse_csr_tensor(begin, columns, data, values.shape, check_invariants=False)
+        begin, columns = (torch.from_numpy(v.astype(np.int64)) for v in (values.indptr, values.indices))
+        return torch.sparse_csr_tensor(begin, columns, torch.from_numpy(values.data), values.shape)
 
 
 # -- the standard form -----------------------------------------------------------------------------------------------
