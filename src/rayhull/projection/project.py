@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.maps.graphs import applied, is_plain
+from rayhull.maps.graphs import eagerly, is_plain
 from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
@@ -39,6 +40,10 @@ class Projector:
     def plan(self, device: torch.device = HOST) -> Plan:
         """The blocks and their solvers on a device."""
         return plan(self.polyhedron, self.weights, self.solver, device)
+
+    @cached_property
+    def _on_host(self) -> Plan:
+        return self.plan()
 
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
@@ -72,7 +77,7 @@ class Projector:
         if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
             return None
         points, given = flat.detach(), None if sides is NONE else sides.detached()
-        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan())
+        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self._on_host)
         for block in done.plan:
             problem = block.problem(points, given, done.z)
             solution = found_by(block.solver, problem)
@@ -81,7 +86,7 @@ class Projector:
             done.keep(problem, solution)
         z = done.z
         if has_derivatives(flat, sides):
-            z = applied(Differentiable, done, leak, flat, *(() if sides is NONE else sides[:SIDES]))
+            z = eagerly(Differentiable, done, leak, flat, *(() if sides is NONE else sides[:SIDES]))
         return z if flat is x else z.reshape(x.shape)
 
     def info(self, done: Projected, x: Tensor) -> Info:
