@@ -337,8 +337,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "Leak(share, self.units, block), sides)",
-        "Leak(share, self.units, block))",
+        'Leak(share, held["units"], block), sides)',
+        'Leak(share, held["units"], block))',
         ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
         "in training kernels take the stated sides for those of the sample",
     ),
