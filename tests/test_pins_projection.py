@@ -14,6 +14,7 @@ from rayhull.projection.plan import plan
 from rayhull.projection.problem import EMPTY, SOLVED, TOLERANCE, UNSOLVED, Problem, Solution, Solver
 from rayhull.projection.sides import Sides
 from rayhull.projection.standard_form import Matrix
+from tests.compiled import needs_core
 
 SQUARE = rh.Polyhedron([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.5], lower=-1)
 
@@ -158,6 +159,7 @@ def test_far_points_meet_equalities_without_a_second_solver():
     assert np.abs(z @ np.asarray(P.A_eq, float).T - [1.0, 0.0]).max() <= 1e-14
 
 
+@needs_core
 @pytest.mark.parametrize("total", [3.5, -0.5])
 def test_an_equality_out_of_reach_is_seen_by_the_closed_form_itself(total):
     P = rh.sum_to(1, 3) & rh.box(0, 1)

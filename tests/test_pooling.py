@@ -145,6 +145,11 @@ def test_the_derivative_is_the_mean_over_each_pool(kind: str) -> None:
     assert torch.allclose(nearest, expected, atol=1e-9)
 
 
+def test_a_derivative_in_float64_has_all_of_its_digits() -> None:
+    u = torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.grad(pooled(u)[0], u)[0].tolist() == pytest.approx([1 / 3] * 3, rel=1e-15)
+
+
 def test_pools_that_tie_are_one() -> None:
     u = torch.tensor([3.0, 1.0, 4.0, 0.0, 2.0, 5.0], requires_grad=True)
     (found,) = torch.autograd.grad(pooled(u), u, torch.arange(6.0))

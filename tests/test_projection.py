@@ -179,7 +179,7 @@ def test_structure_finds_the_closed_forms() -> None:
     assert solvers["box"] == {"clamp"}
     assert solvers["tiles"] == solvers["tiles without bounds"] == solvers["simplex"] == {"clipped shift"}
     assert solvers["increasing by steps"] == solvers["decreasing in a box"] == {"chain"}
-    assert solvers["partial order in a box"] == {"order, clamped", "clamp"}
+    assert solvers["partial order in a box"] == {"forest", "clamp"}
     assert {block.solver.name for block in plan(rh.ordered(None, (3, 3)))} == {"forest"}
     assert solvers["equalities"] == {"affine"}
     assert solvers["convex"] == {"banded"}

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import rayhull as rh
+from rayhull.projection.formulas import formula_of
 from rayhull.projection.plan import plan
 from tests.compiled import needs_core
 from tests.test_projection import SETS, every_set, points
@@ -141,3 +142,23 @@ def test_bad_input_is_refused_with_what_came() -> None:
         rh.project(P, torch.zeros(4, 3), b=torch.full((2,), torch.nan))
     with pytest.raises(ValueError, match="infeasible"):
         rh.project(P, torch.zeros(3), infeasible="ignore")
+
+
+def test_a_block_of_the_first_coordinates_is_exported() -> None:
+    """Its formula takes and writes these coordinates alone, in the order in which they stand."""
+    module, x = rh.Projection(rh.Polyhedron([[1, 1, 0, 0], [0, 0, 1, 2]], [1, 1])), 3 * torch.randn(5, 4)
+    torch.testing.assert_close(torch.export.export(module, (x,)).module()(x), module(x))
+
+
+@pytest.mark.parametrize("P", [rh.Polyhedron(A_eq=[[1, 2, 3]], b_eq=[1]), rh.monotone(4)], ids=str)
+def test_constants_made_in_inference_serve_training(P: rh.Polyhedron) -> None:
+    x = torch.randn(3, *P.shape)
+    with torch.inference_mode():
+        formula = formula_of(rh.Projection(P).projector)
+        assert formula is not None
+        z = formula(x, {})
+    x.requires_grad_()
+    again = formula(x, {})
+    assert torch.equal(again, z)
+    again.sum().backward()
+    torch.testing.assert_close(x.grad, torch.autograd.grad(rh.project(P, x).sum(), x)[0])

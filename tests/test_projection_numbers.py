@@ -215,3 +215,5 @@ def test_a_claim_of_emptiness_is_proved_or_dropped() -> None:
     claimed = Solution(x.clone(), torch.zeros(2, 2).double(), torch.zeros(2).double(), count, count.clone())
     assert unproven_empty(problem, claimed).tolist() == [0]
     assert unproven_empty(problem_of(P, x), claimed).tolist() == [0, 1]  # a set itself is never empty
+    close = plan(P)[0].problem(x, Sides(b=torch.tensor([[1.0, -1.0], [1.0, -1.00000002]], dtype=torch.float64)))
+    assert [is_empty(close, n) for n in range(2)] == [False, True]  # by less than a linear program sees at first

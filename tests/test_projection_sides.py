@@ -173,10 +173,10 @@ def test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype(d
         rh.project(P, x, b_eq=b_eq)
 
 
-def test_the_least_violation_is_given_where_nothing_can_be_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_violation_is_given_where_nothing_can_be_certified() -> None:
     P, demand = node_balance()
-    monkeypatch.setattr("rayhull.projection.sides.ROUNDINGS", 0)  # sides that disagree too little for a proof
-    x, b_eq = torch.randn(6, 30), torch.tensor(demand).float()
+    x, b_eq = torch.randn(6, 30).double(), torch.tensor(demand)
+    b_eq[0, 0] += 5e-9  # too little for a proof
     with pytest.raises(UnverifiedError, match="sample"):
         rh.project(P, x, b_eq=b_eq)
     z, info = rh.project(P, x, b_eq=b_eq, infeasible="least", return_info=True)
@@ -187,3 +187,30 @@ def test_the_least_violation_is_given_where_nothing_can_be_certified(monkeypatch
 def test_a_set_says_that_an_equality_follows_from_the_others() -> None:
     assert "12 equalities, 60 bounds; 1 equality follows from the others" in node_balance()[0].describe()
     assert "follow" not in rh.simplex(3).describe()
+
+
+@pytest.mark.parametrize("sides", [{"b": [[-1.0, 1.0]]}, {"b_eq": [[0.5, 0.0]]}])
+def test_a_row_of_zeros_refuses_a_side_that_it_cannot_meet(sides: dict[str, list[list[float]]]) -> None:
+    P = rh.Polyhedron([[0, 0], [1, 1]], [1, 1], A_eq=[[0, 0], [1, -1]], b_eq=[0, 0], lower=-1, upper=1)
+    x, given = torch.ones(2, 2, dtype=torch.float64), {k: torch.tensor(v).double() for k, v in sides.items()}
+    for nearest in (lambda **own: rh.project(P, x, **own), lambda **own: rh.Projection(P)(x, **own)):
+        with pytest.raises(EmptySetError, match="samples 0, 1"):
+            nearest(**given)
+    for method in ("auto", "shrink"):
+        with pytest.raises(EmptySetError, match="sample"):
+            rh.Constrained(2, P, method=method)(x.float(), **{k: v.float() for k, v in given.items()})
+        lost = rh.Constrained(2, P, method=method, infeasible="nan")(x.float(), **given)
+        assert bool(lost.isnan().all())
+    z, info = rh.project(P, x, infeasible="least", return_info=True, **given)
+    assert info.infeasible.all()
+    torch.testing.assert_close(z, torch.full((2, 2), 0.5).double())
+
+
+@pytest.mark.parametrize("P", [rh.box(-1, 1, 2), rh.simplex(2), rh.monotone(2) & rh.box(0, 1)], ids=str)
+@pytest.mark.parametrize(("name", "value"), [("lower", torch.inf), ("upper", -torch.inf), ("lower", torch.nan)])
+def test_a_bound_that_no_number_satisfies_is_refused(P: rh.Polyhedron, name: str, value: float) -> None:
+    sides = {"lower": torch.zeros(3, 2), "upper": torch.ones(3, 2)}
+    sides["lower"][1, 0] = sides["upper"][1, 0] = value if value == value else 0.0  # both infinite: they do not cross
+    sides[name][1, 0] = value
+    with pytest.raises(ValueError, match=f"{name} must hold numbers"):
+        rh.project(P, torch.zeros(3, 2), **sides)

@@ -15,8 +15,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "(into.parts.certified(moved), own.agreeing(sides))",
-        "(into.parts.certified(moved),)",
+        "(into.parts.certified(moved), own.agreeing(sides), held)",
+        "(into.parts.certified(moved), held)",
         ("test_layer_sides.py::test_equalities_of_the_sample_that_contradict_each_other_are_refused",),
         "equalities that contradict each other have points",
     ),

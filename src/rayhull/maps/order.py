@@ -62,8 +62,8 @@ def _means_of_few(u: Tensor, x: Tensor) -> Tensor:
     """The same in a table: entries of an increasing chain that are equal are neighbours."""
     same = x.unsqueeze(-1) == x.unsqueeze(-2)
     moved = (same & (u.detach() != x).unsqueeze(-2)).any(-1)
-    share = same / same.sum(-1, keepdim=True)  # divided first: no overflow
-    return torch.where(moved, (share.to(u.dtype) @ u.unsqueeze(-1)).squeeze(-1), u)
+    share = same.to(u.dtype) / same.sum(-1, keepdim=True)  # divided first: no overflow
+    return torch.where(moved, (share @ u.unsqueeze(-1)).squeeze(-1), u)
 
 
 def _sums(v: Tensor, number: Tensor) -> Tensor:

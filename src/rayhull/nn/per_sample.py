@@ -31,7 +31,7 @@ from rayhull.nn.ways import Nearest, value_of
 from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
-from rayhull.projection.sides import Sides, agree
+from rayhull.projection.sides import Sides, agree, zero_rows_hold
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import is_large
@@ -376,7 +376,8 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides)) if own is not None]
+        held = zero_rows_hold(own.polyhedron, sides)
+        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides), held) if own is not None]
         certified = reduce(torch.logical_and, judged).expand(batch) if judged else None
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart

@@ -219,7 +219,7 @@ class Nearest(Seen):
             x, mark = u.nan_to_num(0.0, 0.0, 0.0), (u.detach() * 0).sum(-1, keepdim=True)  # 0, or NaN
             if (form := self._form(u, sides)) is not None:
                 return form.points(x, sides) + mark
-            if (formula := formula_of(self.projector, sides.given)) is not None:
+            if (formula := formula_of(self.projector, sides.given, u.device)) is not None:
                 return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape) + mark
         known = (u - u == 0).all(-1, keepdim=True)
         x = torch.where(known, u if given else in_reach(u, self.reach), torch.zeros_like(u))

@@ -22,7 +22,7 @@ from rayhull.maps.steps import clamped
 from rayhull.projection.plan import HOST, Block, Plan
 from rayhull.projection.project import Projector
 from rayhull.projection.sides import Sides
-from rayhull.projection.solvers.closed_forms import path_order
+from rayhull.projection.solvers.closed_forms import in_one_box, path_order
 from rayhull.projection.standard_form import Kept
 from rayhull.sets.reading import side_shapes
 
@@ -42,6 +42,8 @@ def formula_of(projector: Projector, sides: Iterable[str] = (), device: torch.de
     if projector.is_dense or projector.weights is not None:
         return None
     given = set(sides)
+    if projector.has_zeros and given & {"b", "b_eq"}:
+        return None  # rows of zeros are part of no block
     varied = ("bounds" if {"lower", "upper"} & given else "") + ("b" if "b" in given else "")
     kept = projector.polyhedron.kept.setdefault("formulas of nearest points", {})
     if (varied, device) not in kept:
@@ -90,9 +92,9 @@ class InPlace:
         y = (y if sign is None else y * sign).reshape(x.shape[0] * places.count, -1)
         if sides.given:
             problem = self.block.problem(x, sides)
-            own = [v.to(x.dtype) for v in problem.sides]
-            z = self.formula(y, *own)
-            z = torch.where(_is_met(z, y, self.rows.like(x), *own, problem.m), z, torch.nan)
+            c, lower, upper = (v.to(x.dtype) for v in problem.sides)
+            z = self.formula(y, c, lower, upper)
+            z = torch.where(_is_met(z, y, self.rows.like(x), c, lower, upper, problem.m), z, torch.nan)
         else:
             z = self.formula(y, *(side.like(x) for side in self.sides))
         z = z.reshape(x.shape[0], -1)
@@ -128,7 +130,7 @@ def _chain(block: Block, varied: str) -> OfBlock | None:
     """Pooling along the path; steps between neighbours, where the rows have sides, are taken off before."""
     form, found = block.form, path_order(block.form)
     boxed = form.bounded or "bounds" in varied
-    if found is None or (boxed and (form.c.any() or varied or not _one_box(form))):
+    if found is None or (boxed and (varied or not in_one_box(block.c, block.lower, block.upper))):
         return None
     path, between = found
     along, back, order = Kept(path), Kept(np.argsort(path)), Kept(between)
@@ -144,8 +146,3 @@ def _chain(block: Block, varied: str) -> OfBlock | None:
         return (pooled(y - offset) + offset).index_select(-1, back.like(y))
 
     return run
-
-
-def _one_box(form: Any) -> bool:
-    """Whether all coordinates have the same bounds: clipping the pooled chain is then its nearest point."""
-    return bool((form.lower == form.lower[0]).all() and (form.upper == form.upper[0]).all())

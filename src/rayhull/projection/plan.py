@@ -17,7 +17,7 @@ from rayhull.projection.problem import Problem, Solver
 from rayhull.projection.sides import Sides, agree
 from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
-from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, Order, path_order
+from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, path_order
 from rayhull.projection.solvers.one_by_one import LeastDistance
 from rayhull.projection.standard_form import ENTRIES, StandardForm
 from rayhull.sets.rows import Array
@@ -25,7 +25,7 @@ from rayhull.sets.rows import Array
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
-BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Order, Forest, Banded)
+BY_STRUCTURE: tuple[type[Solver], ...] = (Clamp, ClippedShift, Affine, Chain, Forest, Banded)
 SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "auto": (*BY_STRUCTURE, *GENERIC),
     "active set": (Clamp, ActiveSet, DualNewton),
@@ -43,32 +43,31 @@ class Places:
     The scale is √w for weights w, negative where the block is the mirror image of its kind.
     """
 
-    def __init__(self, index: Array, sign: Array, root: Array | None, device: torch.device) -> None:
-        self.count, self.width = len(index), index.size
+    def __init__(self, index: Array, sign: Array, root: Array | None, dim: int, device: torch.device) -> None:
+        self.count = len(index)
         self.index = torch.as_tensor(index, dtype=torch.int32, device=device)  # (count, d)
         self.flat = self.index.reshape(-1).long()
         mirrored, scale = (sign < 0).any(), sign[:, None] * (np.ones(index.shape[1]) if root is None else root)
         plain = root is None and not mirrored
         self.scale = None if plain else torch.as_tensor(scale, dtype=torch.float64, device=device)  # (count, d)
         self.mirrored = torch.as_tensor(scale < 0, device=device) if mirrored else None
-        self.whole = len(index) == 1 and bool((index[0] == np.arange(index.size)).all())
+        self.whole = np.array_equal(index, np.arange(dim)[None])  # one block of all coordinates as they come
 
     def read(self, x: Tensor) -> Tensor:
         """The points of the blocks. Shape: (n, D) → (N, d) in float64."""
-        return self._scaled(self._gathered(x))
+        return self._times_scale(self._gathered(x))
 
     def write(self, z: Tensor, out: Tensor) -> None:
         """Points (N, d) to their places in (n, D)."""
-        self._scatter(z if self.scale is None else (self._by_block(z) / self.scale).reshape(z.shape), out)
+        self._scatter(self._over_scale(z), out)
 
     def read_gradient(self, g: Tensor) -> Tensor:
         """Gradients by the blocks' coordinates from those by the samples': they scale inversely. As ``read``."""
-        v = self._gathered(g)
-        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+        return self._over_scale(self._gathered(g))
 
     def write_gradient(self, g: Tensor, out: Tensor) -> None:
         """Gradients by the samples' coordinates. As ``write``."""
-        self._scatter(self._scaled(g), out)
+        self._scatter(self._times_scale(g), out)
 
     def pick(self, v: Tensor, image: Tensor) -> Tensor:
         """``image`` where a block is a mirror image, else ``v``. Shape: (1 or N, d) each."""
@@ -78,17 +77,20 @@ class Places:
         return picked.reshape(-1, v.shape[1])
 
     def _gathered(self, x: Tensor) -> Tensor:
-        if not (self.whole and x.shape[1] == self.width):
+        if not self.whole:
             x = x.index_select(1, self.flat).reshape(x.shape[0] * self.count, -1)
         return x.to(torch.float64)
 
     def _scatter(self, v: Tensor, out: Tensor) -> None:
-        if self.whole and out.shape[1] == self.width:
+        if self.whole:
             out.copy_(v)
         else:
             out.index_copy_(1, self.flat, v.reshape(out.shape[0], -1).to(out.dtype))
 
-    def _scaled(self, v: Tensor) -> Tensor:
+    def _over_scale(self, v: Tensor) -> Tensor:
+        return v if self.scale is None else (self._by_block(v) / self.scale).reshape(v.shape)
+
+    def _times_scale(self, v: Tensor) -> Tensor:
         return v if self.scale is None else (self._by_block(v) * self.scale).reshape(v.shape)
 
     def _by_block(self, v: Tensor) -> Tensor:
@@ -107,7 +109,7 @@ class Block:
         on = partial(torch.as_tensor, device=places.index.device)
         self.inequalities, self.equalities = on(inequalities.ravel()), on(equalities.ravel())
         self.c, self.lower, self.upper = (on(v, dtype=torch.float64)[None] for v in (form.c, form.lower, form.upper))
-        self.norms = on(form.norms)
+        self.lengths = on(form.norms[: form.m]), on(form.norms[form.m :])  # of inequalities and equalities
         self.combination = None if form.combination is None else on(form.combination)
 
     @cached_property
@@ -143,14 +145,16 @@ class Block:
 
     def right_hand_sides(self, sides: Sides, n: int, otherwise: Tensor) -> Tensor:
         """c in standard form; as it is ``otherwise`` where the call brings neither b nor b_eq. Shape: (1 or N, M)."""
-        if sides.b is None and sides.b_eq is None:
+        m, parts = self.form.m, []
+        if otherwise.shape[1] == 0 or (sides.b is None and sides.b_eq is None):
             return otherwise
-        m, parts = self.form.m, list(otherwise.tensor_split((self.form.m,), 1))
-        if sides.b is not None and m:
-            parts[0] = self._rows_of(sides.b, self.inequalities, n).double() / self.norms[:m]
-        if sides.b_eq is not None and len(self.norms) > m:
-            parts[1] = self._of_equalities(self._rows_of(sides.b_eq, self.equalities, n))
-        return torch.cat([v.expand(max(map(len, parts)), -1) for v in parts], 1)
+        if m:
+            own = None if sides.b is None else self._rows_of(sides.b, self.inequalities, n)
+            parts.append(otherwise[:, :m] if own is None else own.double() / self.lengths[0])
+        if m < otherwise.shape[1]:
+            own = None if sides.b_eq is None else self._rows_of(sides.b_eq, self.equalities, n)
+            parts.append(otherwise[:, m:] if own is None else self._of_equalities(own))
+        return parts[0] if len(parts) == 1 else torch.cat([v.expand(max(map(len, parts)), -1) for v in parts], 1)
 
     def _rows_of(self, value: Tensor, rows: Tensor, n: int) -> Tensor:
         """The right-hand sides of these blocks' rows. Shape: (1 or n, all rows) → (N, rows)."""
@@ -162,7 +166,7 @@ class Block:
     def _of_equalities(self, b_eq: Tensor) -> Tensor:
         """Right-hand sides of the unit equalities. Shape: (N, k) → (N, k)."""
         b_eq = b_eq if b_eq.dtype == torch.float64 else self._consistent(b_eq)
-        return b_eq / self.norms[self.form.m :] if self.combination is None else b_eq @ self.combination.mT
+        return b_eq / self.lengths[1] if self.combination is None else b_eq @ self.combination.mT
 
     def _consistent(self, b_eq: Tensor) -> Tensor:
         """In float64, less what the rounding of a shorter dtype put between equalities that depend on each other."""
@@ -183,9 +187,10 @@ class Block:
 
     def stated_units(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of the stated rows from those of the unit rows: (n, count · m) and (n, count · k)."""
-        m, n, wide = self.form.m, len(w) // self.count, w / self.norms
-        equalities = wide[:, m:] if self.combination is None else w[:, m:] @ self.combination
-        return wide[:, :m].reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
+        m, n = self.form.m, len(w) // self.count
+        inequalities, equalities = w[:, :m] / self.lengths[0], w[:, m:]
+        equalities = equalities / self.lengths[1] if self.combination is None else equalities @ self.combination
+        return inequalities.reshape(n, self.count * m), equalities.reshape(n, self.count * equalities.shape[1])
 
     def write_multipliers(self, problem: Problem, w: Tensor, rows: Tensor, rows_eq: Tensor, bounds: Tensor) -> None:
         """Those of the stated rows and of the bounds to their places. Shape: (n, m), (n, m_eq), (n, D)."""
@@ -218,7 +223,7 @@ def _make(P: Polyhedron, weights: Array | None, solver: str, device: torch.devic
             m, k = form.m, form.matrix.count - form.m
             rows = P.layout.inequalities[group.rows[members, :m]]
             rows_eq = P.layout.equalities[group.equality_rows[members, :k]]
-            places = Places(group.index[members], group.sign[members], form.root, device)
+            places = Places(group.index[members], group.sign[members], form.root, P.dim, device)
             blocks.append(Block(form, solver, places, rows, rows_eq))
     return tuple(blocks)
 

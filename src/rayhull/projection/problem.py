@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from rayhull.projection.standard_form import Matrix, StandardForm
-from rayhull.sets.rows import Array
+from rayhull.sets.linear_programs import deepest
 
 if TYPE_CHECKING:
     from rayhull.projection.plan import Places
@@ -90,10 +89,6 @@ class Problem:
     def at(self, y: Tensor) -> Problem:
         """The problem of other points (N, d)."""
         return replace(self, points=y, places=None, x=None, out=None)
-
-    def without_bounds(self) -> Problem:
-        lower, upper = (torch.full_like(v, sign * torch.inf) for v, sign in ((self.lower, -1), (self.upper, 1)))
-        return replace(self, lower=lower, upper=upper)
 
     @property
     def brings_bounds(self) -> bool:
@@ -240,19 +235,8 @@ def is_empty(problem: Problem, sample: int) -> bool:
     c, lower, upper = (v[sample if len(v) > 1 else 0].cpu().numpy() for v in problem.sides)
     if (lower > upper).any():
         return True
-    violation, size = _least_violation(sp.csr_array(problem.matrix.array(sample)), problem.m, c, lower, upper)
-    return violation > 1e-9 * (1e-3 + size)
-
-
-def _least_violation(G: sp.csr_array, m: int, c: Array, lower: Array, upper: Array) -> tuple[float, float]:
-    """The least t with G z <= c + t (and >= c − t for equalities) inside the bounds, and the size of its numbers."""
-    ones = sp.csr_array(np.ones((len(c), 1)))
-    A = sp.vstack([sp.hstack([G, -ones]), sp.hstack([-G[m:], -ones[m:]])], format="csr")
-    bounds = [*zip(lower, upper, strict=True), (0, None)]
-    cost = np.append(np.zeros(len(lower)), 1.0)
-    result = scipy.optimize.linprog(cost, A, np.concatenate([c, -c[m:]]), bounds=bounds, method="highs")
-    if result.status != 0:
-        return 0.0, 1.0
-    met = (G @ result.x[:-1] - c) >= 0.5 * result.fun  # a loose row with a large c says nothing of the size
-    met[m:] = True
-    return float(result.fun), float(np.abs(c[met]).max(initial=0.0) + np.abs(result.x[:-1]).max(initial=0.0))
+    G, eye = sp.csr_array(problem.matrix.array(sample)), sp.eye_array(len(lower), format="csr")
+    rows, rhs = sp.vstack([G, -G[problem.m :], eye, -eye]), np.concatenate([c, -c[problem.m :], upper, -lower])
+    some = rhs < np.inf
+    found = deepest(sp.csr_array(rows)[some], rhs[some], sp.csr_array((0, len(lower))), np.zeros(0))
+    return found is not None and found.depth < -1e-9 * (1e-3 + float(np.abs(found.point).max()))

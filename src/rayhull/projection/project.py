@@ -15,7 +15,7 @@ from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.plan import HOST, SOLVERS, Plan, plan
-from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives
+from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives, zero_rows_hold
 from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, found_by, info, solve
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.membership import by_name
@@ -36,6 +36,11 @@ class Projector:
         self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
+
+    @cached_property
+    def has_zeros(self) -> bool:
+        """Whether some rows mention no coordinate: they are part of no block."""
+        return bool(self.polyhedron.inequalities.zeros or self.polyhedron.equalities.zeros)
 
     def plan(self, device: torch.device = HOST) -> Plan:
         """The blocks and their solvers on a device."""
@@ -61,6 +66,8 @@ class Projector:
             guess = None  # other samples than last time
         with torch.no_grad():
             done = solve(blocks, flat.detach(), given, self.infeasible, guess)
+        if given is not NONE and (held := zero_rows_hold(self.polyhedron, given)) is not None:
+            done.note_empty((~held.expand(len(flat))).nonzero()[:, 0], self.infeasible)
         if not followed:
             return done.z if flat is x else done.z.reshape(x.shape), done
         z: Tensor = Differentiable.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
@@ -74,7 +81,7 @@ class Projector:
         if not is_plain(x) or not x.numel():
             return None
         flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-        if sides is not NONE and not (flat is x and sides.fits_kernels(len(x))):
+        if sides is not NONE and (self.has_zeros or not (flat is x and sides.fits_kernels(len(x)))):
             return None
         points, given = flat.detach(), None if sides is NONE else sides.detached()
         done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self._on_host)

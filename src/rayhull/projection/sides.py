@@ -114,6 +114,21 @@ def agree(unit: Tensor, defect: Tensor, dtype: torch.dtype) -> Tensor:
     return defect.norm(dim=-1, keepdim=True) <= share * unit.norm(dim=-1, keepdim=True)
 
 
+def zero_rows_hold(P: Statement, sides: Sides) -> Tensor | None:
+    """Whether the sides of rows of zeros, which no point can change, ask no more than 0; None where none came.
+
+    Shape: b (\\*, m), b_eq (\\*, k) → (\\*)
+    """
+    held = None
+    for side, matrix, rows in ((sides.b, sides.A, P.inequalities), (sides.b_eq, sides.A_eq, P.equalities)):
+        if side is None or matrix is not None or not rows.zeros:
+            continue
+        own = side[..., rows.zeros]
+        fine = ((own >= 0) if side is sides.b else (own == 0)).all(-1)
+        held = fine if held is None else held & fine
+    return held
+
+
 NONE = Sides()
 CONIC = ("h", "centre")  # what sets with cones take, too
 
@@ -197,8 +212,8 @@ def _flat_side(event: tuple[int, ...], name: str, value: Any, batch: tuple[int, 
             f"got {tuple(side.shape)}."
         )
     if _looks_infinite(side):
-        bad = side.isnan() if name in ("lower", "upper") else ~side.isfinite()  # bounds may be infinite
-        if bool(bad.any()):
+        none = {"lower": -math.inf, "upper": math.inf}.get(name, 0.0)  # a bound may be infinite: there is none
+        if not bool((side.isfinite() | (side == none)).all()):
             raise ValueError(f"{name} must hold numbers, got NaN or infinity.")
     flat = event if _dimensions(name) == 2 else (math.prod(event),)
     if lead == (1,) and event == flat:

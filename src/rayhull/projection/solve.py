@@ -54,6 +54,16 @@ class Projected:
         self.multipliers.append(solution.multipliers)
         self.solutions.append(solution)
 
+    def note_empty(self, samples: Tensor, infeasible: str) -> None:
+        """Samples without a feasible point: refused by their names, or answered by the least violation."""
+        if len(samples) and infeasible == "raise":
+            raise EmptySetError(
+                f"No point satisfies the right-hand sides and bounds of {_names(samples)}. "
+                'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
+            )
+        if len(samples):
+            self.infeasible.append(samples)
+
     def active(self, grad: Any = None, out: Any = None) -> Iterator[Any]:
         """(block, problem, active, at_bound, constant) of each kind of block whose gradient no kernel writes to out."""
         problem: Any
@@ -117,13 +127,8 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
     empty = (solution.status != SOLVED).nonzero()[:, 0]
-    if len(empty) and infeasible == "raise":
-        raise EmptySetError(
-            f"No point satisfies the right-hand sides and bounds of {_names(empty // count)}. "
-            'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
-        )
+    done.note_empty(empty // count, infeasible)
     if len(empty):
-        done.infeasible.append(empty // count)
         _least_violation(problem, solution, empty)
 
 

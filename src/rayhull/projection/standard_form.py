@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rayhull.core import operators
 from rayhull.exact.elimination import reduction
-from rayhull.exact.numbers import others
+from rayhull.exact.numbers import largest, others
 from rayhull.projection.intervals import intervals
 from rayhull.sets.rows import DEPENDENT, Array, Rows, unit_rows
 
@@ -175,9 +175,6 @@ class Matrix:
     def step(self, like: Tensor) -> Tensor:
         """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
-
-    def __reduce__(self) -> tuple[type[Matrix], tuple[sp.csr_array, int]]:
-        return Matrix, (self.rows, self.m)  # without what is derived from them
 
 
 class SampleMatrix(Matrix):
@@ -335,16 +332,9 @@ def _is_nearly_dependent(equalities: Rows) -> bool:
     k, d = len(equalities), equalities.dim
     if k * k * d > WORK:
         return False
-    rows = equalities.matrix.toarray()
-    rows = rows / np.abs(rows).max(1, keepdims=True)
-    values = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)
+    values = np.linalg.svd(equalities.unit[0].toarray(), compute_uv=False)
     values = np.append(values, np.zeros(max(0, k - d))) / values[0]
-    if equalities.integers is not None:
-        return bool(values[-1] < NEARLY) and bool((values[values > DEPENDENT] < NEARLY).any() or _hidden(equalities))
-    return bool(NEARLY > values[-1] > DEPENDENT)  # floats that depend up to rounding are taken as dependent
-
-
-def _hidden(equalities: Rows) -> bool:
-    """Whether integers are so large that rows which look dependent in floats may not be."""
-    assert equalities.integers is not None
-    return max((abs(int(v)) for v in equalities.integers[0]), default=0) > 2**26
+    if equalities.integers is None:
+        return bool(NEARLY > values[-1] > DEPENDENT)  # floats that depend up to rounding are taken as dependent
+    large = largest(equalities.integers[0]) > 2**26  # rows which look dependent in floats may not be
+    return bool(values[-1] < NEARLY and (large or (values[values > DEPENDENT] < NEARLY).any()))

@@ -86,6 +86,11 @@ class Rows:
         return self.indptr[1:] - self.indptr[:-1]
 
     @cached_property
+    def zeros(self) -> tuple[int, ...]:
+        """The rows that mention no coordinate."""
+        return tuple(np.flatnonzero(self.sizes == 0).tolist())
+
+    @cached_property
     def row_of_entry(self) -> Array:
         return np.repeat(np.arange(len(self)), self.sizes)
 
@@ -128,7 +133,7 @@ class Rows:
 
     def without_zeros(self) -> Rows:
         """The rows that mention at least one coordinate."""
-        return self if self.sizes.all() else self.take(np.flatnonzero(self.sizes))
+        return self.take(np.flatnonzero(self.sizes)) if self.zeros else self
 
     def homogeneous(self) -> Rows:
         """The same rows with right-hand sides 0."""

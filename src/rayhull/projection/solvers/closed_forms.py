@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -105,11 +106,7 @@ class ClippedShift(Solver):
             return Solution(z, *operators.clipped_shift(at, self.row, problem.sides, problem.m == 0))
         row = self.form.matrix.dense(problem.c)[0]
         z, t = problem.in_chunks(lambda some: _shifted(some, row), self.form.d * max(FEW, math.isqrt(2 * self.form.d)))
-        solution = certified(problem, z, t, ROUNDS)
-        if problem.may_be_empty:
-            solution.status[_out_of_reach(problem, row).expand(len(z))] = EMPTY
-            mark_crossed(problem, solution)
-        return solution
+        return certified(problem, z, t, ROUNDS)
 
     def pull(self, problem: Problem, multipliers: Tensor, g: Tensor, out: Tensor) -> bool:
         if not self.form.compiled:
@@ -131,16 +128,6 @@ def _shifted(problem: Problem, row: Tensor) -> tuple[Tensor, Tensor]:
         t = t if problem.m == 0 else torch.maximum(t, -total)
         y, total = y - t * row, total + t
     return problem.clip(y), total
-
-
-def _out_of_reach(problem: Problem, a: Tensor) -> Tensor:
-    """Samples whose bounds alone keep a·z away from c."""
-    lower, upper, c = problem.lower, problem.upper, problem.c[:, 0]
-    least = torch.where(a > 0, a * lower, torch.where(a < 0, a * upper, 0.0)).sum(1)
-    most = torch.where(a > 0, a * upper, torch.where(a < 0, a * lower, 0.0)).sum(1)
-    slack = 1e-12 * (1e-3 + c.abs())
-    above = least > c + slack
-    return above | (most < c - slack) if problem.m == 0 else above
 
 
 # -- orders ----------------------------------------------------------------------------------------------------------
@@ -199,6 +186,10 @@ class Forest(Compiled):
 
     Rows are edges between coordinates, and active rows form trees, in which every x follows from one: a step is linear
     in the size of two trees, where a factor of the active rows would be quadratic in their number.
+
+    Where x[i] <= x[j] and all coordinates have the same bounds, z = clip(nearest point of the order). With the
+    multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every x[i] = x[j], and
+    z = clip(y − G^T multipliers) by construction.
     """
 
     name = "forest"
@@ -209,10 +200,22 @@ class Forest(Compiled):
         roots, sweep = (torch.from_numpy(v) for v in (form.roots, _from_below(form)))
         self.rows = form.matrix.sparsely._replace(roots=roots, sweep=sweep)
         self.pulled = self.rows if form.compiled else None
+        c, lower, upper = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
+        self.roots, self.in_one_box = roots, in_one_box(c, lower, upper, roots)
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
-        return form.compiled and form.differences is not None
+        return form.differences is not None and (form.compiled or (form.bounded and not form.c.any()))
+
+    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
+        if self.form.compiled:
+            return super().solve(problem, guess)
+        if not self.clamps(problem):
+            return DualNewton().solve(problem)
+        none = torch.full_like(problem.lower, torch.inf)
+        order = DualNewton().solve(replace(problem, lower=-none, upper=none))
+        assert order.z is not None
+        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         own = effort(self.form.m + self.form.d, clamped=self.clamps(problem))
@@ -220,50 +223,19 @@ class Forest(Compiled):
 
     def clamps(self, problem: Problem) -> bool:
         """Whether the nearest point of the order alone may be clipped to the bounds."""
-        return False
+        if not problem.may_be_empty:
+            return self.in_one_box
+        return in_one_box(*problem.sides, self.roots.to(problem.c.device))
 
 
-class Order(Forest):
-    """min ½‖z − y‖² subject to x[i] <= x[j] for some pairs and low <= x <= high: clip(nearest point of the order).
-
-    With the multipliers of the order alone all conditions hold: clipping keeps every x[i] <= x[j] and every
-    x[i] = x[j], and z = clip(y − G^T multipliers) by construction. It needs one low and one high for all coordinates.
-    """
-
-    name = "order, clamped"
-
-    def __init__(self, form: StandardForm) -> None:
-        super().__init__(form)
-        stated = (torch.from_numpy(v)[None] for v in (form.c, form.lower, form.upper))
-        self.is_one_box = self._is_one_box(*stated)
-
-    @classmethod
-    def fits(cls, form: StandardForm) -> bool:
-        return form.bounded and form.differences is not None and not form.c.any()
-
-    def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
-        if self.form.compiled:
-            return super().solve(problem, guess)
-        order = DualNewton(self.form).solve(problem.without_bounds() if (clamps := self.clamps(problem)) else problem)
-        if not clamps:
-            return order
-        assert order.z is not None
-        return certified(problem, problem.clip(order.z), order.multipliers, order.steps)
-
-    def clamps(self, problem: Problem) -> bool:
-        return self._is_one_box(*problem.sides) if problem.may_be_empty else self.is_one_box
-
-    def _is_one_box(self, c: Tensor, lower: Tensor, upper: Tensor) -> bool:
-        root = None if self.form.root is None else torch.from_numpy(self.form.root).to(lower.device)
-        low, high = (v if root is None else v / root for v in (lower, upper))
-        return bool(_are_alike(low) & _are_alike(high) & ~c.any())
-
-
-def _are_alike(bound: Tensor) -> Tensor:
-    """Whether each sample has one bound for all coordinates, up to rounding. Shape: (1 or N, d) → ()."""
-    first = bound[:, :1]
-    close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
-    return ((bound == first) | close).all()
+def in_one_box(c: Tensor, lower: Tensor, upper: Tensor, roots: Tensor | float = 1.0) -> bool:
+    """Whether rows say x[i] <= x[j], and in each sample all coordinates have the same bounds, up to rounding."""
+    alike = ~c.any()
+    for bound in (lower / roots, upper / roots):
+        first = bound[:, :1]
+        close = (bound - first).abs() <= 1e-15 * torch.minimum(bound.abs(), first.abs())  # infinity is close to nothing
+        alike &= ((bound == first) | close).all()
+    return bool(alike)
 
 
 def _from_below(form: StandardForm) -> Array:
