@@ -9,7 +9,7 @@ import rayhull as rh
 from tests import fuzz_conversion
 from tests.cones import KNOWN, PATHS
 from tests.fuzz_conversion import as_fractions
-from tests.zoo import counts, cross_polytope, cyclic_cone
+from tests.zoo import ZOO, counts, cross_polytope, cyclic_cone
 
 
 @pytest.mark.parametrize("noise", [1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6])
@@ -237,3 +237,14 @@ def test_rows_that_rounding_would_turn_from_parallel_are_exact_or_refused(monkey
         strip.to_polyhedron(cache=False)
     exact = rh.Generators(as_fractions(vertices), as_fractions(strip.rays))
     assert counts(exact.to_polyhedron()) == (2, 1, 0)
+
+
+def test_the_order_of_float_generators_does_not_hang_on_the_last_digits():
+    """Which differ between processors: a layer's coefficients must mean the same vertices everywhere."""
+    G = rh.convert(ZOO["random floats in a box"](), cache=False)
+    noise = np.random.default_rng(0)
+    for _ in range(5):
+        vertices, rays = (v * (1 + 1e-15 * noise.standard_normal(v.shape)) for v in (G.vertices, G.rays))
+        shuffled = noise.permutation(len(vertices))
+        moved = rh.Generators.from_floats(vertices[shuffled], rays, G.lines)
+        assert np.allclose(moved.vertices, G.vertices, rtol=0, atol=1e-12)

@@ -86,7 +86,7 @@ class Generators:
         """From computed floats, sorted: rounded numbers that look like small dyadic ones are not meant as exact."""
         made = cls.__new__(cls)
         made.exact = None
-        made.vertices, made.rays, made.lines = vertices[sort_rows(vertices)], rays[sort_rows(rays)], lines
+        made.vertices, made.rays, made.lines = vertices[_sort_floats(vertices)], rays[_sort_floats(rays)], lines
         return made
 
     @property
@@ -169,6 +169,12 @@ def _quotients(numerators: Array, denominators: Array) -> Array:
         return numerators / denominators[:, None]
     exact = [[n / b for n in top] for top, b in zip(numerators.tolist(), denominators.tolist(), strict=True)]
     return np.array(exact, dtype=np.float64).reshape(numerators.shape)
+
+
+def _sort_floats(rows: Array) -> Array:
+    """Their order by nine digits: the last ones, which differ between processors, must not decide it."""
+    unit = np.abs(rows).max(axis=0, initial=0)
+    return sort_rows(np.round(rows / np.where(unit > 0, unit, 1) * 2.0**30))
 
 
 def polar(G: Generators) -> Polyhedron:
