@@ -88,6 +88,20 @@ MUTANTS = [
     ),
     Mutant(
         "nn/steps.py",
+        "        if torch.is_grad_enabled():  # a graph",
+        "        if False:  # a graph",
+        ("test_leak.py::test_first_and_second_derivatives_of_the_shrink_are_those_of_its_operations",),
+        "the second derivative of the shrink is that of a constant factor",
+    ),
+    Mutant(
+        "nn/steps.py",
+        "torch.where(share < 1, across, 0.0)",
+        "torch.where(share > 1, across, 0.0)",
+        ("test_leak.py::test_first_and_second_derivatives_of_the_shrink_are_those_of_its_operations",),
+        "the shrink's factor counts as a constant",
+    ),
+    Mutant(
+        "nn/steps.py",
         "        if sides is NONE:\n            return self.shrink(",
         "        if True:\n            return self.shrink(",
         (

@@ -68,7 +68,6 @@ class Leak(NamedTuple):
         along = along_the_set(g, d if self.unit is None else d / self.unit, self.block)
         return self.share * along if through is None else torch.lerp(through, along, self.share)
 
-
     def of_node(self, g: Tensor, d: Tensor, through: Tensor | None = None, *, clamps: bool = False) -> Tensor:
         """The same in the backward pass of a node that no transform looks into, without a look at who calls."""
         take = self._by_kernel if d.ndim == 2 and self._fits_kernel(g, d) else self.gradient

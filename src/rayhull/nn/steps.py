@@ -293,13 +293,16 @@ class ClampedAndShrunk(torch.autograd.Function):
         gauge, steepest = (z @ rows.mT).max(-1, keepdim=True)
         share = way.shrink(gauge)
         x = closed(held["base"] + z * share, way.lower, way.upper)
-        ctx.save_for_backward(y == z, z, share, rows, steepest, u - x)
-        ctx.leak = leak
+        ctx.save_for_backward(u, y == z, z, share, rows, steepest, u - x)
+        ctx.way, ctx.leak = way, leak
         return x
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        inside, z, share, rows, steepest, away = ctx.saved_tensors
+        u, inside, z, share, rows, steepest, away = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a graph of this pass, too, is wanted: autograd's own
+            (own,) = torch.autograd.grad(ctx.way(u), u, g, create_graph=True)
+            return ctx.leak.gradient(g, away, own), None, None
         across = (g * z).sum(-1, keepdim=True) * share * share
         own = torch.addcmul(g * share, torch.where(share < 1, across, 0.0), rows[steepest.squeeze(-1)], value=-1)
         return ctx.leak.of_node(g, away, own * inside), None, None

@@ -46,10 +46,6 @@ class Projector:
         """The blocks and their solvers on a device."""
         return plan(self.polyhedron, self.weights, self.solver, device)
 
-    @cached_property
-    def _on_host(self) -> Plan:
-        return self.plan()
-
     def __call__(self, x: Tensor, *, guess: list[Tensor] | None = None, **sides: Any) -> tuple[Tensor, Projected]:
         """Nearest points and how they were found; ``guess``: the multipliers of a call before, for a warm start."""
         refuse_hidden(x)
@@ -84,7 +80,7 @@ class Projector:
         if sides is not NONE and (self.has_zeros or not (flat is x and sides.fits_kernels(len(x)))):
             return None
         points, given = flat.detach(), None if sides is NONE else sides.detached()
-        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self._on_host)
+        done = Projected(torch.empty_like(points, memory_format=torch.contiguous_format), self.plan())
         for block in done.plan:
             problem = block.problem(points, given, done.z)
             solution = found_by(block.solver, problem)
