@@ -59,8 +59,10 @@ def forward(module: nn.Module, h: Tensor) -> Callable[[], Tensor]:
 
 
 def training_step(module: nn.Module, h: Tensor) -> Callable[[], None]:
+    parameters = list(module.parameters())  # as an optimiser has them: a walk through the modules is no part of a step
+
     def run() -> None:
-        for p in module.parameters():
+        for p in parameters:
             p.grad = None
         module(h).square().mean().backward()
 

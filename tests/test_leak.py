@@ -10,6 +10,8 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.maps.leak import Leak, along_the_set, damped, leaking
+from rayhull.nn.steps import Steps
+from rayhull.nn.ways import Seen
 
 P = rh.monotone(6)
 POLYTOPE = rh.Polyhedron([[1.0, 1.0, 1.0], [1.0, -2.0, 0.5]], [1.0, 0.5], lower=-1, upper=1)
@@ -290,6 +292,22 @@ def test_second_derivatives_are_those_of_the_formula() -> None:
         return (1 - share) * inside * g + share * along_the_set(g, d)
 
     torch.testing.assert_close(second, back(6 * x * back(torch.ones_like(x))))
+
+
+def test_first_and_second_derivatives_of_the_shrink_are_those_of_its_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A training step takes the shrink and its leak as one node."""
+    layer, h, g = layers("shrink")[0], 3 * draw(8, 3), draw(8, 3, seed=1)
+
+    def derivatives() -> tuple[Tensor, Tensor]:
+        x = h.clone().requires_grad_()
+        (first,) = torch.autograd.grad((layer(x).sin() * g).sum(), x, create_graph=True)
+        return grads(layer, h, g), torch.autograd.grad(first.square().sum(), x)[0]
+
+    as_one_node = derivatives()
+    monkeypatch.setattr(Steps, "leaking", Seen.leaking)
+    torch.testing.assert_close(as_one_node, derivatives())
 
 
 def test_the_leak_is_named_where_there_is_one() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,19 @@ from rayhull.projection.formulas import formula_of
 from rayhull.projection.plan import plan
 from tests.compiled import needs_core
 from tests.test_projection import SETS, every_set, points
+
+
+@needs_core
+def test_a_batch_is_freed_with_its_graph_and_waits_for_no_garbage_collector() -> None:
+    P = rh.monotone(6)
+    x = torch.randn(4, 6, requires_grad=True)
+    gc.disable()
+    try:
+        for find in (lambda: rh.project(P, x), lambda: rh.Projection(P)(x), lambda: rh.MapInto(P)(x, leak=0.1)):
+            watched = weakref.ref(find())
+            assert watched() is None
+    finally:
+        gc.enable()
 
 
 @every_set

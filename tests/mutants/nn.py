@@ -88,6 +88,20 @@ MUTANTS = [
     ),
     Mutant(
         "nn/steps.py",
+        "        if torch.is_grad_enabled():  # a graph",
+        "        if False:  # a graph",
+        ("test_leak.py::test_first_and_second_derivatives_of_the_shrink_are_those_of_its_operations",),
+        "the second derivative of the shrink is that of a constant factor",
+    ),
+    Mutant(
+        "nn/steps.py",
+        "torch.where(share < 1, across, 0.0)",
+        "torch.where(share > 1, across, 0.0)",
+        ("test_leak.py::test_first_and_second_derivatives_of_the_shrink_are_those_of_its_operations",),
+        "the shrink's factor counts as a constant",
+    ),
+    Mutant(
+        "nn/steps.py",
         "        if sides is NONE:\n            return self.shrink(",
         "        if True:\n            return self.shrink(",
         (
@@ -337,8 +351,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/ways.py",
-        "Leak(share, self.units, block), sides)",
-        "Leak(share, self.units, block))",
+        'Leak(share, held["units"], block), sides)',
+        'Leak(share, held["units"], block))',
         ("test_layer_sides.py::test_a_nearest_layer_gives_the_nearest_point_of_the_samples_own_set",),
         "in training kernels take the stated sides for those of the sample",
     ),

@@ -98,6 +98,13 @@ MUTANTS = [
         "gradients flow through coordinates that sit at a bound",
     ),
     Mutant(
+        "projection/solve.py",
+        "        return done.z.detach()",
+        "        return done.z",
+        ("test_projection_module.py::test_a_batch_is_freed_with_its_graph_and_waits_for_no_garbage_collector",),
+        "a batch lives until the garbage collector comes",
+    ),
+    Mutant(
         "projection/problem.py",
         "            active[:, self.m :].fill_(True)",
         "            pass",

@@ -45,9 +45,13 @@ def is_differentiated(x: Tensor) -> bool:
 
 
 def applied(function: Any, *args: Any) -> Any:
-    """``function.apply``; an eager call is spared torch's look at the signature, which takes longer than the rest."""
-    seen = torch.compiler.is_compiling() or in_transform()
-    caller: Any = function if seen else super(torch.autograd.Function, function)
+    """``function.apply``."""
+    return function.apply(*args) if torch.compiler.is_compiling() or in_transform() else eagerly(function, *args)
+
+
+def eagerly(function: Any, *args: Any) -> Any:
+    """The same in an eager call, spared torch's look at the signature, which takes longer than the rest."""
+    caller: Any = super(torch.autograd.Function, function)
     return caller.apply(*args)
 
 

@@ -181,7 +181,7 @@ class Constrained(TakesSides):
         if not self.training:
             return x
         if self._steps_seen < WATCHED and not torch.compiler.is_compiling():
-            self._steps_seen += 1
+            vars(self)["_steps_seen"] += 1  # past what a module does for parameters, which takes 3 µs
             if self._steps_seen == WATCHED and x.numel():
                 self._watch(x.detach())
         return torch.lerp(x, into.unconstrained(c), self.unconstrained_share) if self.unconstrained_share else x

@@ -238,7 +238,8 @@ class Nearest(Seen):
         return self._forms[0] if formula_of(self.projector, sides.given) is None else None
 
     def leaking(self, u: Tensor, sides: Sides, share: float, block: Tensor) -> Tensor:
-        found = self.projector.direct(u, Leak(share, self.units, block), sides)
+        held: Any = self._buffers
+        found = self.projector.direct(u, Leak(share, held["units"], block), sides)
         return super().leaking(u, sides, share, block) if found is None else found
 
 

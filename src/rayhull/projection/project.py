@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rayhull.errors import RayhullError
-from rayhull.maps.graphs import applied, is_plain
+from rayhull.maps.graphs import eagerly, is_plain
 from rayhull.maps.leak import Leak
 from rayhull.projection import sample_rows
 from rayhull.projection.conic import ConicProjector
@@ -89,7 +89,7 @@ class Projector:
             done.keep(problem, solution)
         z = done.z
         if has_derivatives(flat, sides):
-            z = applied(Differentiable, done, leak, flat, *(() if sides is NONE else sides[:SIDES]))
+            z = eagerly(Differentiable, done, leak, flat, *(() if sides is NONE else sides[:SIDES]))
         return z if flat is x else z.reshape(x.shape)
 
     def info(self, done: Projected, x: Tensor) -> Info:

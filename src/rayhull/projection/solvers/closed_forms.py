@@ -178,7 +178,7 @@ class Chain(Solver):
             order = self.path.order.long()
             scale = None if at.scale is None else at.scale[:, order].contiguous()
             self._along = at.places, at.places[:, order].contiguous(), scale
-        return at._replace(places=self._along[1], scale=self._along[2])
+        return operators.InPlace(at.x, self._along[1], self._along[2], at.out)
 
 
 class Forest(Compiled):
