@@ -31,7 +31,7 @@ GOAL = 1e-14
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
 NEAR, FARTHER, FARTHEST = 1e3, 8.0, 1e5  # how far the point close by is, in sizes of z; more by round, and the most
-ROUNDS, MORE = 6, 14  # in all: for points that are blurred, and for those not certified, for which it goes farther away
+ROUNDS, MORE = 6, 14  # in all: for points that are blurred while that gains, and for those that are not certified
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
@@ -271,8 +271,9 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         return solution
     part = problem.take(blurred)
     z = _start(part, solve)
+    near = z.new_full((len(z), 1), NEAR)
     for turn in range(MORE):
-        close, t = _close_by(part, z, min(NEAR * FARTHER ** max(0, turn - ROUNDS + 1), FARTHEST))
+        before, (close, t) = solution.residual[blurred], _close_by(part, z, near)
         inner = solve(close)
         if inner.z is None:
             break
@@ -281,13 +282,16 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
             error = residual(part, found, multipliers)
             better = error < solution.residual[blurred]
             status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
-            now = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
-            solution.replace(blurred[better], now, better)
-        z = torch.where((inner.residual <= TOLERANCE)[:, None], inner.z, z)
-        left = (solution.residual[blurred] > (SHARPER if turn < ROUNDS - 1 else TOLERANCE)).nonzero()[:, 0]
-        blurred, part, z = blurred[left], part.take(left), z[left]
+            other = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
+            solution.replace(blurred[better], other, better)
+        now, failed = solution.residual[blurred], inner.residual[:, None] > TOLERANCE
+        gains = (now > SHARPER) & (now < before / 2) & (turn < ROUNDS - 1)
+        left = (gains | ((now > TOLERANCE) & ~(failed & (near == FARTHEST))[:, 0])).nonzero()[:, 0]
         if not len(left):
             break
+        z = torch.where(failed, z, inner.z)
+        near = torch.where(failed | (turn >= ROUNDS - 1), (FARTHER * near).clamp_max(FARTHEST), near)
+        blurred, part, z, near = blurred[left], part.take(left), z[left], near[left]
     return solution
 
 
@@ -311,7 +315,7 @@ def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
     return torch.nan_to_num(z)
 
 
-def _close_by(problem: Problem, z: Tensor, near: float) -> tuple[Problem, Tensor]:
+def _close_by(problem: Problem, z: Tensor, near: Tensor) -> tuple[Problem, Tensor]:
     """The problem of z + t (y − z), so many sizes of z away, and t. Shape: (N, 1)."""
     away = problem.y - z
     size = z.abs().amax(1, keepdim=True)

@@ -1,6 +1,7 @@
 #include "interior_point.hpp"
 
 #include <cmath>
+#include <optional>
 
 #include "certificate.hpp"
 #include "sample.hpp"
@@ -13,8 +14,12 @@ constexpr double EQUAL = 1e9;       // that of an equality on the way
 constexpr double SOFT = 1e6;        // a spring of rows, to see which forces they take
 constexpr double NEVER = 1e-30;     // the freedom of a coordinate at its bound
 constexpr int64_t MOST = 120;       // steps of the interior point, over all attempts
-constexpr int64_t ROUNDS = 6, REFINED = 8;  // of pivoting after each attempt; of refinement in each
-constexpr double GOALS[] = {1e-7, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, over distance times width
+constexpr int64_t ROUGH = 16;       // of them with a factor in floats, where that has
+constexpr int64_t FILLED = 3;       // times the entries of the rows
+constexpr double GENTLE = 0.3;      // the forces at the start, against what soft springs need
+constexpr int64_t ROUNDS = 6, LONG = 24, REFINED = 8;  // of pivoting after each attempt, and after the last; of refinement
+constexpr double STALLED = 1e-3;  // steps of this length lead nowhere
+constexpr double GOALS[] = {1e-6, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, over distance times width
 constexpr double BACK = 0.995, LAST = 0.9999;  // of the way to the boundary, at first and at last
 constexpr double OFF = 16 * ULP;  // a row or a force counts as wrong beyond this, relative to its terms
 
@@ -58,21 +63,19 @@ class System {
       : dx(given.rows.d), dt(given.rows.count), dw(given.rows.count), freedom(given.rows.d), stiffness(given.rows.count),
         rho(given.rows.d), h(given.rows.count), given_(given), G_(given.rows), columns_(G_), shift_(G_.d),
         factor_(given.pattern) {
+    if (given.by_rows && given.pattern.begin[given.pattern.n] > FILLED * G_.begin[G_.count]) {
+      rough_factor_.emplace(given.pattern);
+      rough_dw_.resize(G_.count);
+    }
     std::vector<int64_t> at(columns_.begin);
     for (int64_t e = 0; e < G_.begin[G_.count]; e++) next_.push_back(at[G_.columns[e]]++);
   }
 
-  void factor() {
-    if (given_.by_rows)
-      factor_.factor([&](int64_t i, Eight* w) {
-        w[i] = w[i] + smaller(1.0 / stiffness[i], eight(1.0 / NEVER));
-        for (int64_t e = G_.begin[i]; e < G_.begin[i + 1]; e++) {
-          const int64_t j = G_.columns[e];
-          const Eight scaled = G_.data[e] * freedom[j];
-          for (int64_t f = next_[e]; f < columns_.begin[j + 1]; f++)
-            w[columns_.row[f]] = w[columns_.row[f]] + columns_.data[f] * scaled;
-        }
-      });
+  // In floats where that is good enough and worth it.
+  void factor(bool rough = false) {
+    is_rough_ = rough && rough_factor_;
+    if (is_rough_) rough_factor_->factor([&](int64_t i, Rough* w) { add_row(i, w); });
+    else if (given_.by_rows) factor_.factor([&](int64_t i, Eight* w) { add_row(i, w); });
     else
       factor_.factor([&](int64_t j, Eight* w) {
         w[j] = w[j] + 1.0 / larger(freedom[j], eight(NEVER));
@@ -90,7 +93,11 @@ class System {
     if (given_.by_rows) {
       for (int64_t j = 0; j < G_.d; j++) shift_[j] = freedom[j] * rho[j];
       for (int64_t i = 0; i < G_.count; i++) dw[i] = G_.dot(i, shift_.data()) + h[i] / larger(stiffness[i], eight(NEVER));
-      factor_.solve(dw.data());
+      if (is_rough_) {
+        std::copy(dw.begin(), dw.end(), rough_dw_.begin());
+        rough_factor_->solve(rough_dw_.data());
+        std::copy(rough_dw_.begin(), rough_dw_.end(), dw.begin());
+      } else factor_.solve(dw.data());
       pull(dw.data(), shift_.data());
       for (int64_t j = 0; j < G_.d; j++) dx[j] = freedom[j] * (rho[j] - shift_[j]);
     } else {
@@ -118,23 +125,39 @@ class System {
   std::vector<Eight> freedom, stiffness, rho, h;  // (d), (rows), (d), (rows)
 
  private:
+  template <class Number>
+  void add_row(int64_t i, Number* w) const {
+    w[i] = w[i] + Number(smaller(1.0 / stiffness[i], eight(1.0 / NEVER)));
+    for (int64_t e = G_.begin[i]; e < G_.begin[i + 1]; e++) {
+      const int64_t j = G_.columns[e];
+      const Eight scaled = G_.data[e] * freedom[j];
+      for (int64_t f = next_[e]; f < columns_.begin[j + 1]; f++)
+        w[columns_.row[f]] = w[columns_.row[f]] + Number(columns_.data[f] * scaled);
+    }
+  }
+
   const Intervals& given_;
   const Rows& G_;
   Columns columns_;
   std::vector<int64_t> next_;  // (entries) of a row: its place in its column
   std::vector<Eight> shift_;
-  SparseCholesky factor_;
+  SparseCholesky<Eight> factor_;
+  std::optional<SparseCholesky<Rough>> rough_factor_;
+  std::vector<Rough> rough_dw_;
+  bool is_rough_ = false;
 };
 
 // One of the two sides of each interval, rows first, then coordinates: sign (bound - t) >= 0.
 struct Wall {
   Wall(int64_t size, double sign)
-      : sign(sign), bound(size), slack(size), force(size), dslack(size), dforce(size), inverse(size), there(size) {}
+      : sign(sign), bound(size), slack(size), force(size), dslack(size), dforce(size), inverse(size), there(size),
+        met(size) {}
 
   double sign;
   std::vector<Eight> bound, slack, force, dslack, dforce;
   std::vector<Eight> inverse;  // 1 / slack, where that is not stiffer than STIFF
   std::vector<Which> there;  // finite, and the interval is more than a point
+  std::vector<char> met;     // there, in some sample
 
   Eight missing(int64_t k, Eight t) const { return sign * (bound[k] - t) - slack[k]; }
   // What the product of slack and force is to gain.
@@ -206,8 +229,9 @@ class Group {
       total_[k] = ZERO, up_[k] = down_[k] = NONE;
       for (Wall& wall : walls_) {
         const Which there = wall.there[k];
+        wall.met[k] = any(there);
         wall.slack[k] = where(there, larger(wall.sign * (wall.bound[k] - t_[k]), distance_), ONE);
-        wall.force[k] = where(there, force * distance_ / wall.slack[k]);
+        wall.force[k] = where(there, GENTLE * force * distance_ / wall.slack[k]);
         sides_ = sides_ + where(there, ONE);
       }
     }
@@ -235,16 +259,17 @@ class Group {
     std::copy(x_.begin(), x_.end(), t_.begin() + M_);
   }
 
-  // Mehrotra's predictor and corrector, until the products of slack and force are small.
+  // Mehrotra's predictor and corrector, until the products of slack and force are small or no step leads on.
   void approach(double goal) {
     for (; steps_ < MOST; steps_++) {
       const Eight mean = measure();
       const Which left = (!settled_) & ((mean > goal * distance_ * width_) | (missing_ > 1e-6 * distance_));
       if (!any(left)) return;
-      system_.factor();
+      system_.factor(steps_ < ROUGH);
       const Eight ahead = direction(ZERO, false), after = mean_after(ahead), ratio = after / larger(mean, eight(FLOOR));
-      const Eight length = direction(ratio * ratio * ratio * mean, true);
-      move(where(left, smaller(larger(eight(BACK), ONE - mean / (distance_ * width_)), eight(LAST)) * length));
+      const Eight length = where(left, direction(ratio * ratio * ratio * mean, true));
+      move(smaller(larger(eight(BACK), ONE - mean / (distance_ * width_)), eight(LAST)) * length);
+      if (!any(length > STALLED)) return;
     }
   }
 
@@ -257,6 +282,7 @@ class Group {
       Eight spring = where(equal_[k], eight(EQUAL)), force = where(equal_[k], total_[k]);
       missing_ = larger(missing_, where(equal_[k], magnitude(walls_[0].bound[k] - t_[k])));
       for (Wall& wall : walls_) {
+        if (!wall.met[k]) continue;
         const Which there = wall.there[k];
         wall.inverse[k] = 1.0 / larger(wall.slack[k], (1.0 / stiff_) * wall.force[k]);
         spring = spring + wall.force[k] * wall.inverse[k], force = force + wall.sign * wall.force[k];
@@ -278,6 +304,7 @@ class Group {
     for (int64_t k = 0; k < size_; k++) {
       Eight pull = where(equal_[k], -EQUAL * (walls_[0].bound[k] - t_[k]));
       for (const Wall& wall : walls_) {
+        if (!wall.met[k]) continue;
         const Eight by = (wall.wanted(k, target, second) - wall.force[k] * wall.missing(k, t_[k])) * wall.inverse[k];
         pull = pull + where(wall.there[k], wall.sign * by);
       }
@@ -289,6 +316,7 @@ class Group {
     for (int64_t k = 0; k < size_; k++) {
       const Eight dt = k < M_ ? system_.dt[k] : system_.dx[k - M_];
       for (Wall& wall : walls_) {
+        if (!wall.met[k]) continue;
         const Eight ds = where(wall.there[k], wall.missing(k, t_[k]) - wall.sign * dt);
         const Eight df = where(wall.there[k], (wall.wanted(k, target, second) - wall.force[k] * ds) * wall.inverse[k]);
         most = larger(most, larger(-ds / wall.slack[k], where(wall.there[k], -df / larger(wall.force[k], eight(FLOOR)))));
@@ -302,7 +330,7 @@ class Group {
     Eight sum = ZERO;
     for (const Wall& wall : walls_)
       for (int64_t k = 0; k < size_; k++)
-        sum = sum + where(wall.there[k], (wall.slack[k] + length * wall.dslack[k]) * (wall.force[k] + length * wall.dforce[k]));
+        if (wall.met[k]) sum = sum + where(wall.there[k], (wall.slack[k] + length * wall.dslack[k]) * (wall.force[k] + length * wall.dforce[k]));
     return sum / sides_;
   }
 
@@ -312,6 +340,7 @@ class Group {
       const Eight pull = k < M_ ? system_.dw[k] : EQUAL * (system_.dx[k - M_] - (walls_[0].bound[k] - t_[k]));
       total_[k] = where(equal_[k], total_[k] + length * pull);
       for (Wall& wall : walls_) {
+        if (!wall.met[k]) continue;
         wall.slack[k] = wall.slack[k] + length * wall.dslack[k];
         wall.force[k] = wall.force[k] + length * wall.dforce[k];
       }
@@ -354,11 +383,12 @@ class Group {
     for (int64_t j = 0; j < d_; j++) v_[j] = y_[j] - v_[j];
   }
 
-  // Meets what is active and corrects what turns out wrong, in all samples that are not settled, while that grows less
-  // or, at `last`, to the end.
+  // Meets what is active and corrects what turns out wrong, in all samples that are not settled, while that grows less;
+  // at `last` it goes on, with one correction at a time.
   void pivot(bool last = false) {
     Eight wrong = eight(INFINITY);
-    for (int round = 0; round < ROUNDS && any(!settled_); round++) {
+    Which one = NONE;
+    for (int round = 0; round < (last ? LONG : ROUNDS) && any(!settled_); round++) {
       steps_++;
       for (int64_t k = 0; k < size_; k++) {
         const Which on = active(k);
@@ -369,9 +399,10 @@ class Group {
       system_.factor();
       refine();
       const Eight before = wrong;
-      wrong = correct();
+      wrong = correct(one);
       settled_ = settled_ | !(wrong > ZERO);
-      if (!last && !any((!settled_) & (before > wrong))) return;
+      if (last) one = one | !(before > wrong);
+      else if (!any((!settled_) & (before > wrong))) return;
     }
   }
 
@@ -393,8 +424,8 @@ class Group {
     shift();
   }
 
-  // Changes all wrong guesses; returns how many there were in each sample.
-  Eight correct() {
+  // Changes all wrong guesses, or the first where `one` is to be changed; returns how many there were in each sample.
+  Eight correct(Which one) {
     Eight size = ZERO;
     for (int64_t j = 0; j < d_; j++) size = larger(size, magnitude(x_[j]));
     const Eight rounding = OFF * (reach_ + size);
@@ -408,8 +439,8 @@ class Group {
       const Which idle = !(up_[k] | down_[k]);
       const Which up = walls_[0].there[k] & idle & (t > walls_[0].bound[k] + slack);
       const Which down = walls_[1].there[k] & idle & (walls_[1].bound[k] > t + slack);
-      const Which change = (!settled_) & (off | up | down);
-      wrong = wrong + where(change, ONE);
+      const Which found = (!settled_) & (off | up | down), change = found & !(one & (wrong > ZERO));
+      wrong = wrong + where(found, ONE);
       up_[k] = (up_[k] & !(off & change)) | (up & change), down_[k] = (down_[k] & !(off & change)) | (down & change);
     }
     return wrong;

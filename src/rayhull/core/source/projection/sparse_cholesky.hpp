@@ -30,10 +30,12 @@ class PatternOfFactor {
   std::vector<int32_t> rows_;
 };
 
+// Of eight doubles, or of eight floats: Eight or Rough.
+template <class Number>
 class SparseCholesky {
  public:
   explicit SparseCholesky(const Pattern& pattern)
-      : p_(pattern), L_(p_.begin[p_.n]), inverse_(p_.n), pivot_(p_.n), w_(p_.n, eight(0.0)), first_(p_.n), end_(p_.n),
+      : p_(pattern), L_(p_.begin[p_.n]), inverse_(p_.n), pivot_(p_.n), w_(p_.n, Number(0.0)), first_(p_.n), end_(p_.n),
         head_(p_.n), next_(p_.n), left_(p_.n) {
     for (int64_t j = 0; j < p_.n; j++) first_[j] = p_.joins(j) ? first_[j - 1] : j, end_[first_[j]] = j + 1;
   }
@@ -44,7 +46,7 @@ class SparseCholesky {
     std::fill(head_.begin(), head_.end(), -1);
     for (int64_t j = 0; j < p_.n; j++) {
       column(j, w_.data());
-      const Eight diagonal = w_[j];
+      const Number diagonal = w_[j];
       for (int64_t s = head_[j], after; s >= 0; s = after) {  // supernodes with this row
         after = next_[s];
         update(s, end_[s], left_[s]--);
@@ -57,18 +59,20 @@ class SparseCholesky {
   }
 
   // x = (L D L^T)^-1 x
-  void solve(Eight* x) const {
+  void solve(Number* x) const {
     for (int64_t j = 0; j < p_.n; j++)
       for (int64_t e = p_.begin[j]; e < p_.begin[j + 1]; e++) x[p_.rows[e]] = x[p_.rows[e]] - L_[e] * x[j];
     for (int64_t j = p_.n - 1; j >= 0; j--) {
-      Eight total = inverse_[j] * x[j];
+      Number total = inverse_[j] * x[j];
       for (int64_t e = p_.begin[j]; e < p_.begin[j + 1]; e++) total = total - L_[e] * x[p_.rows[e]];
       x[j] = total;
     }
   }
 
  private:
-  static constexpr double TINY = 1e-15, ABSENT = 1e150;  // a pivot this small against its diagonal, and what it becomes
+  static constexpr bool ROUGH = sizeof(Number) == 32;
+  // A pivot this small against its diagonal, and what it becomes.
+  static constexpr double TINY = ROUGH ? 1e-6 : 1e-15, ABSENT = ROUGH ? 1e30 : 1e150;
 
   // A supernode changes next the column of the first of its `left` last rows.
   void wait(int64_t s) {
@@ -82,30 +86,29 @@ class SparseCholesky {
     const int32_t* rows = p_.rows + p_.begin[s + 1] - left;
     int64_t k = s;
     for (; k + 4 <= end; k += 4) {
-      const Eight *a = last(k, left), *b = last(k + 1, left), *c = last(k + 2, left), *d = last(k + 3, left);
-      const Eight u = *a * pivot_[k], v = *b * pivot_[k + 1], x = *c * pivot_[k + 2], y = *d * pivot_[k + 3];
+      const Number *a = last(k, left), *b = last(k + 1, left), *c = last(k + 2, left), *d = last(k + 3, left);
+      const Number u = *a * pivot_[k], v = *b * pivot_[k + 1], x = *c * pivot_[k + 2], y = *d * pivot_[k + 3];
       for (int64_t e = 0; e < left; e++) w_[rows[e]] = w_[rows[e]] - (a[e] * u + b[e] * v) - (c[e] * x + d[e] * y);
     }
     for (; k < end; k++) {
-      const Eight* a = last(k, left);
-      const Eight u = *a * pivot_[k];
+      const Number* a = last(k, left);
+      const Number u = *a * pivot_[k];
       for (int64_t e = 0; e < left; e++) w_[rows[e]] = w_[rows[e]] - a[e] * u;
     }
   }
 
-  const Eight* last(int64_t k, int64_t left) const { return L_.data() + p_.begin[k + 1] - left; }
+  const Number* last(int64_t k, int64_t left) const { return L_.data() + p_.begin[k + 1] - left; }
 
-  void finish(int64_t j, Eight diagonal) {
-    const Which fine = w_[j] * diagonal > TINY * (diagonal * diagonal);
-    pivot_[j] = where(fine, w_[j], eight(ABSENT)), inverse_[j] = 1.0 / pivot_[j], w_[j] = eight(0.0);
+  void finish(int64_t j, Number diagonal) {
+    pivot_[j] = where(w_[j] > TINY * diagonal, w_[j], Number(ABSENT)), inverse_[j] = 1.0 / pivot_[j], w_[j] = Number(0.0);
     for (int64_t e = p_.begin[j]; e < p_.begin[j + 1]; e++) {
-      Eight& entry = w_[p_.rows[e]];
-      L_[e] = inverse_[j] * entry, entry = eight(0.0);
+      Number& entry = w_[p_.rows[e]];
+      L_[e] = inverse_[j] * entry, entry = Number(0.0);
     }
   }
 
   Pattern p_;
-  std::vector<Eight> L_, inverse_, pivot_, w_;  // L_ (entries), below the diagonal; inverse_: 1 / D
+  std::vector<Number> L_, inverse_, pivot_, w_;  // L_ (entries), below the diagonal; inverse_: 1 / D
   std::vector<int64_t> first_, end_;          // of supernodes: the first column; the one behind the last, for the first
   std::vector<int64_t> head_, next_, left_;   // the supernodes that wait for a column, as lists; how many rows they have left
 };
