@@ -94,7 +94,7 @@ def environment(name: str, version: str = PYTHONS[0]) -> Path:
 
 
 def install(programs: Path, *packages: str) -> None:
-    run(programs / "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+    run(programs / "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", *packages)
 
 
 def one(pattern: str) -> Path:
@@ -133,9 +133,11 @@ def committed(folder: Path) -> None:
 
 def build() -> str:
     """The source archive from what is committed, the wheel from the source archive."""
-    programs = environment("tools")
-    install(programs, "--no-deps", TORCH)  # its headers and libraries: nothing of it is imported
-    install(programs, *TOOLS)
+    programs = WORK / "tools" / "bin"
+    if not (programs / "twine").exists():
+        environment("tools")
+        install(programs, "--no-deps", TORCH)  # its headers and libraries: nothing of it is imported
+        install(programs, *TOOLS)
     shutil.rmtree(WORK / "dist", ignore_errors=True)
     committed(WORK / "tree")
     run(programs / "python", "-m", "build", "--no-isolation", "--outdir", WORK / "dist", WORK / "tree")
