@@ -110,7 +110,7 @@ fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
 	$(BIN)/python -m tests.fuzz_files --minutes 2  # coverage-guided, where atheris is installed
 
-release:  ## Build what is committed, test it as users install it, write docs/release.md; QUICK=--quick for a tenth of the tests
+release:  ## Build what is committed, test it as users install it, write docs/release.md; QUICK=--quick for a part of the tests
 	$(PYTHON) release.py $(QUICK)
 
 clean:  ## Remove the environment and every cache
