@@ -24,7 +24,7 @@ def _projection(groups: Sequence[Group]) -> Iterator[str]:
         return
     hard = [g for g in groups if g.method in ("ttp", "paper", "constrained", "projection")]
     gaps = [f"{full_name(g.method)} {spread(gap(g, optimum.mean), '.1f')} %" for g in hard]
-    yield f"Learned projection, gap to the optimum: {', '.join(gaps)}. (In the paper, trained in full: {_paper_gaps()}.)"
+    yield f"Learned projection, gap to the optimum: {', '.join(gaps)}. (The paper, trained in full: {_paper_gaps()}.)"
 
 
 def _paper_gaps() -> str:
