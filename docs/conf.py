@@ -46,7 +46,7 @@ suppress_warnings = ["config.cache"]  # the gallery's sorter cannot be pickled
 intersphinx_mapping = {}  # no look-ups: the site builds without a network
 templates_path = ["_templates"]  # of a class: our methods, without those of nn.Module
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py"]
-autodoc_member_order = "bysource"
+autodoc_member_order = "alphabetical"
 autodoc_typehints = "signature"
 napoleon_use_ivar = True  # a class's "Attributes" are a list, beside the properties' own entries
 GoogleDocstring._parse_attribute_docstring = lambda self: self._consume_to_end()  # "A colon: in a property" is no type
@@ -99,6 +99,19 @@ pygments_dark_style = "github-dark"  # modules are not blue and underlined, as i
 html_static_path = ["_static"]
 html_css_files = ["rayhull.css"]
 html_theme_options = {"navigation_with_keys": True}
+
+
+def mend_text(_: Any, __: str, source: list[str]) -> None:
+    """Numbers stay on one line with their units and exponents, and code does not end in an empty line."""
+    code = r"(```.*?^ *```$|`[^`\n]*`|^#[^\n]*$|\]\([^)]*\))"  # as it stands; headings and links, for their anchors
+    parts = re.split(code, source[0], flags=re.DOTALL | re.MULTILINE)
+    parts[::2] = [_unbroken(text) for text in parts[::2]]
+    source[0] = re.sub(r"\n\n```$", "\n```", "".join(parts), flags=re.MULTILINE)
+
+
+def _unbroken(text: str) -> str:
+    text = re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
+    return re.sub(r"(?<=\d) (?=%|±)|(?<=±) ", "\N{NO-BREAK SPACE}", text)
 
 
 def mend_links(app: Any, docname: str, source: list[str]) -> None:
@@ -163,4 +176,5 @@ def setup(app: Any) -> None:
         if field.name == "variable":  # what Sphinx calls "Variables" of a class
             field.label = "Attributes"
     app.connect("source-read", mend_links)
+    app.connect("source-read", mend_text)
     app.add_html_math_renderer("svg", (draw_inline, None), (draw_display, None))

@@ -7,6 +7,7 @@ import copy
 import io
 import os
 import pickle
+import shutil
 import socket
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
@@ -109,6 +110,7 @@ def test_compile_makes_one_graph(option: str) -> None:
     assert layer.linear.weight.grad is not None
 
 
+@pytest.mark.skipif(not shutil.which("c++"), reason="torch.compile needs a C++ compiler")
 def test_compile_makes_code_that_stays_inside() -> None:
     layer = rh.Constrained(4, rh.monotone(6) & rh.box(-1, 1), strict=True)
     x = layer.fold(compile=True)(torch.randn(32, 4))

@@ -24,7 +24,7 @@ def _projection(groups: Sequence[Group]) -> Iterator[str]:
         return
     hard = [g for g in groups if g.method in ("ttp", "paper", "constrained", "projection")]
     gaps = [f"{full_name(g.method)} {spread(gap(g, optimum.mean), '.1f')} %" for g in hard]
-    yield f"Learned projection ends above the optimum by: {', '.join(gaps)}. (The paper, in full: {_paper_gaps()}.)"
+    yield f"Learned projection, gap to the optimum: {', '.join(gaps)}. (The paper, trained in full: {_paper_gaps()}.)"
 
 
 def _paper_gaps() -> str:
@@ -34,7 +34,7 @@ def _paper_gaps() -> str:
 def _vae(groups: Sequence[Group]) -> Iterator[str]:
     """The share of samples inside, exactly."""
     shares = [f"{full_name(g.method)} {percent(g.summary('inside_exactly'))}" for g in groups]
-    yield f"Of the VAE's samples, this share is inside in exact arithmetic: {', '.join(shares)}."
+    yield f"VAE, samples that obey every rule in exact arithmetic: {', '.join(shares)}."
 
 
 def _timing(groups: Sequence[Group]) -> Iterator[str]:
@@ -45,5 +45,5 @@ def _timing(groups: Sequence[Group]) -> Iterator[str]:
     if not {"constrained", "ttp, OSQP loop"} <= set(cases):
         return
     ours, loop = (cases[name]["times_the_unconstrained_network"] for name in ("constrained", "ttp, OSQP loop"))
-    times = f"{full_name('constrained')} {ours:.2f}x, an OSQP loop {loop:.0f}x"
-    yield f"Inference takes this many times as long as the free network: {times}."
+    times = f"{full_name('constrained')} takes {ours:.2f} times as long, an OSQP loop {loop:.0f} times"
+    yield f"Inference, beside the unconstrained network: {times}."

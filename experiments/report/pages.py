@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,13 @@ img { max-width: 100%; }
 figcaption, .settings { color: #555; font-size: 0.85rem; }
 figure { margin: 1.5rem 0; }
 summary { cursor: pointer; color: #0059b3; margin: 1rem 0; }
+@media (prefers-color-scheme: dark) {
+  body { background: #151515; color: #ddd; }
+  th, td { border-color: #444; }
+  figcaption, .settings { color: #aaa; }
+  summary { color: #6cb2eb; }
+  img { filter: brightness(0.86); }
+}
 @media (max-width: 45rem) { figure { overflow-x: auto; } figure img { max-width: none; width: 45rem; } }
 """
 
@@ -83,7 +91,7 @@ def as_html(title: str, sections: list[Section]) -> str:
 def _html_section(section: Section) -> Iterator[str]:
     title = html.escape(section.title)
     yield f"<details><summary>{title}</summary>" if section.folded else f"<h2>{title}</h2>"
-    yield from (f"<p>{html.escape(text)}</p>" for text in section.text)
+    yield from (f"<p>{_unbroken(text)}</p>" for text in section.text)
     yield _html_table(section.table)
     for figure in section.figures:
         data, caption = base64.b64encode(figure.png).decode(), html.escape(figure.caption)
@@ -97,14 +105,14 @@ def _html_table(table: Table) -> str:
         return ""
     kinds = {name: " class='words'" if name in WORDS else "" for name in table[0]}
     head = "".join(f"<th{kinds[name]}>{html.escape(name)}</th>" for name in table[0])
-    cells = ("".join(f"<td{kinds[name]}>{_html_cell(v)}</td>" for name, v in row.items()) for row in table)
+    cells = ("".join(f"<td{kinds[name]}>{_unbroken(v)}</td>" for name, v in row.items()) for row in table)
     rows = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><tr>{head}</tr>{rows}</table>"
 
 
-def _html_cell(text: str) -> str:
+def _unbroken(text: str) -> str:
     """A number stays on one line with its unit and its deviation."""
-    return html.escape(text).replace(" ± ", "&nbsp;±&nbsp;").replace(" %", "&nbsp;%")
+    return re.sub(r"(?<=\d) (?=%|±|s\b)|(?<=±) ", "&nbsp;", html.escape(text))
 
 
 def as_markdown(title: str, sections: list[Section]) -> str:

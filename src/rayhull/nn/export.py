@@ -139,7 +139,8 @@ def to_onnx(
     numbers of the proof are tensors, because it passes Python's floats through float32.
 
     Args:
-        module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one.
+        module: a :class:`rayhull.Constrained`, what its ``fold()`` returns, or a model that ends in one. It is left in
+            evaluation mode.
         in_features: size of an input sample.
         path: where to write.
         sides: names of sides of the sample that become inputs of the file, (batch, ...) each: "b", "b_eq", "lower" and
@@ -168,6 +169,7 @@ def to_onnx(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*shares the same shape constraints")  # one batch for all
+            warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")  # torch's exporter uses it itself
             program = torch.onnx.export(
                 module.eval(),
                 (features,),
