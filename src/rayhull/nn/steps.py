@@ -1,7 +1,7 @@
 """Steps towards the nearest point and the shrink, as a way into a block, and the trial that says how many are near.
 
 Base point, units and bounds are those of :class:`rayhull.nn.ways.Seen`; the steps themselves are in
-:mod:`rayhull.maps.steps`, the gauge of the shrink in :mod:`rayhull.nn.scaling`.
+:mod:`rayhull.maps.steps`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from rayhull.maps.steps import (
     sums_of_neighbours,
 )
 from rayhull.maps.steps import factor as factor_of
-from rayhull.nn.constants import Factory
-from rayhull.nn.scaling import Gauge, Product
+from rayhull.nn.constants import Factory, Gauge, Product
 from rayhull.nn.ways import Seen, closed
 from rayhull.projection import project
 from rayhull.projection.sides import NONE, Sides

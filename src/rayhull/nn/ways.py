@@ -20,8 +20,7 @@ from rayhull.maps.graphs import is_away, is_differentiated, is_plain
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import clamped
-from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge
+from rayhull.nn.constants import Constants, Factory, Gauge
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
