@@ -111,7 +111,7 @@ MUTANTS = [
         "a sample that is not a number becomes a point of the set",
     ),
     Mutant(
-        "nn/scaling.py",
+        "nn/constants.py",
         "        for k, sign in enumerate((1.0, -1.0)):",
         "        for k, sign in enumerate((-1.0, 1.0)):",
         (
@@ -121,14 +121,14 @@ MUTANTS = [
         "upper and lower bounds are swapped in the gauge",
     ),
     Mutant(
-        "nn/scaling.py",
+        "nn/constants.py",
         "        return parts[0] if len(parts) == 1 else torch.maximum(*parts)",
         "        return parts[0]",
         ("test_pins.py::test_bounds_beside_rows_and_equalities_hold_by_shrinking",),
         "bounds are forgotten beside rows",
     ),
     Mutant(
-        "nn/scaling.py",
+        "nn/constants.py",
         "        self.order = np.concatenate([short, long])",
         "        self.order = np.concatenate([long, short])",
         ("test_pins.py::test_rows_of_several_lengths_keep_their_right_hand_sides",),
@@ -277,14 +277,14 @@ MUTANTS = [
         "coefficients that training drives far away are not warned of",
     ),
     Mutant(
-        "nn/training.py",
-        "        return self.head(x.movedim(1, -1)).flatten(3).movedim(-1, 1)",
-        "        return self.head(x.movedim(1, -1)).flatten(3).reshape(len(x), -1, *x.shape[2:])",
+        "nn/layers.py",
+        '{**options, "axis": -3}',
+        '{**options, "axis": -2}',
         ("test_heads.py::test_a_pointwise_convolution_becomes_a_head_at_every_pixel",),
         "channels and pixels are mixed",
     ),
     Mutant(
-        "nn/training.py",
+        "nn/layers.py",
         "max(0.0, 1 - self.done / self.steps)",
         "(1 - self.done / (2 * self.steps))",
         ("test_recognise.py::test_a_free_start_closes_and_never_reaches_evaluation",),
