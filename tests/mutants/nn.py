@@ -433,9 +433,9 @@ MUTANTS = [
         "right-hand sides in float16 are cut at a number that it does not have",
     ),
     Mutant(
-        "maps/shrink.py",
-        "single = (low == high) & ((wide - low)",
-        "single = (low == high) | ((wide - low)",
+        "nn/per_sample.py",
+        "single & ~off)",
+        "single | ~off)",
         ("test_conic_sides.py::test_a_strict_layer_refuses_another_single_value_until_its_base_point_has_it",),
         "a strict layer keeps the stated value of a coordinate for which the sample has another",
     ),

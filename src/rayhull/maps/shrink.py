@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -176,35 +177,40 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)
 
 
-def drawn_inside(
-    x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, ends: tuple[Tensor, Tensor], dtype: torch.dtype
-) -> Tensor:
+class Ends(NamedTuple):
+    """Bounds of each coordinate in float64, and whether they leave it one value; None: they leave that to none."""
+
+    low: Tensor
+    high: Tensor
+    single: Tensor | None
+
+
+def drawn_inside(x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, ends: Ends, dtype: torch.dtype) -> Tensor:
     """x drawn towards the base point, with the margins of docs/strict.md for a dtype, row by row."""
-    low, high = ends
-    y = (x - x0).masked_fill(low == high, 0.0)  # one value is kept anyway
+    y = x - x0 if ends.single is None else (x - x0).masked_fill(ends.single, 0.0)  # one value is kept anyway
     u, g = roundoff(dtype), gamma(x.shape[-1])
     absolute = rows.abs()
     steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
-    values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
+    values = torch.addcmul(times(rows, y), steep, y.abs().amax(-1, keepdim=True), value=as_single(g + u))
     margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(dtype).tiny)) * steep
-    above, below = high - x0, x0 - low
+    above, below = ends.high - x0, x0 - ends.low
     slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
     share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
     return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
 
 
-def is_between(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Whether coordinates are between bounds, which may cross; those of one value up to rounding. (n, d) → (n,)"""
-    wide, info = x.double(), torch.finfo(x.dtype)
-    single = (low == high) & ((wide - low).abs() <= info.eps * low.abs() + info.tiny)
-    return ((wide <= high) & (wide >= low) | single).all(-1)
+def is_between(x: Tensor, ends: Ends) -> Tensor:
+    """Whether coordinates are between bounds, which may cross, or have their one value. Shape: (n, d) → (n,)"""
+    wide = x.double()
+    inside = (wide <= ends.high) & (wide >= ends.low)
+    return (inside if ends.single is None else inside | ends.single).all(-1)
 
 
-def clamped_inside(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+def clamped_inside(x: Tensor, ends: Ends) -> Tensor:
     """x clamped to the outermost numbers of its dtype inside the bounds; the nearest one where these are equal."""
-    ends = _below(torch.stack(torch.broadcast_tensors(-low, high)), x.dtype)  # type: ignore[no-untyped-call]
-    x = torch.minimum(torch.maximum(x, -ends[0]), ends[1])
-    return torch.where(low == high, low.to(x.dtype), x)
+    sides = _below(torch.stack(torch.broadcast_tensors(-ends.low, ends.high)), x.dtype)  # type: ignore[no-untyped-call]
+    x = torch.minimum(torch.maximum(x, -sides[0]), sides[1])
+    return x if ends.single is None else torch.where(ends.single, ends.low.to(x.dtype), x)
 
 
 def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:

@@ -24,6 +24,7 @@ from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_l
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import (
     LARGE,
+    Ends,
     as_single,
     clamped_inside,
     drawn_inside,
@@ -254,22 +255,27 @@ class PerSample(Constants):
         """
         flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
         x0 = None if base is None else base.expand(*batch, -1).reshape(flat.shape).detach().double()
-        ends = self._own("lower", own), self._own("upper", own)
+        low, high, fixed = self._own("lower", own), self._own("upper", own), len(self.polyhedron.layout.fixed)
+        stated = not fixed and own.lower is own.upper is None
+        single = None if stated else low == high
         if self.conic is not None:
             out = self.conic(flat, x.dtype, x0, own)
             held = ~out.isnan().any(-1)
+            off = (out.double() - low).abs() > torch.finfo(x.dtype).eps * low.abs()
+            ends = Ends(low, high, single if single is None else single & ~off)
         else:
+            ends = Ends(low, high, single)
             rows = self._stated_rows() if own.A is None else own.A.double()
             out, held = self._proven(flat, x0, own, rows, self._own("b", own).expand(flat.shape[0], -1), ends)
-        return self._refused(out, held & is_between(out, *ends), flat, own).reshape(*batch, flat.shape[-1])
+        return self._refused(out, held & is_between(out, ends), flat, own).reshape(*batch, flat.shape[-1])
 
     def _proven(
-        self, x: Tensor, x0: Tensor | None, sides: Sides, rows: Tensor, rhs: Tensor, ends: tuple[Tensor, Tensor]
+        self, x: Tensor, x0: Tensor | None, sides: Sides, rows: Tensor, rhs: Tensor, ends: Ends
     ) -> tuple[Tensor, Tensor]:
         """Points in the dtype of x between their bounds, and whether their rows are proven."""
         if x0 is not None:
             both = torch.stack([drawn_inside(x.double(), x0, rows, rhs, ends, x.dtype), x0]).to(x.dtype)
-            out, safe = both = clamped_inside(both, *ends)
+            out, safe = both = clamped_inside(both, ends)
             held, base_held = proven(both, rows, rhs)
             return torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe), held | base_held
         out = self._tightened(x, sides, rows, rhs, ends, 8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])))
@@ -296,12 +302,10 @@ class PerSample(Constants):
         given = getattr(sides, name)
         return (getattr(self, name) if given is None else given).double()
 
-    def _tightened(
-        self, x: Tensor, sides: Sides, rows: Tensor, b: Tensor, ends: tuple[Tensor, Tensor], share: float
-    ) -> Tensor:
+    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, b: Tensor, ends: Ends, share: float) -> Tensor:
         """The nearest point of the set less a margin of each row and bound, a share of what is added up in it."""
         layout, largest = self.polyhedron.layout, x.double().nan_to_num(0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
-        low, high = ends
+        low, high, _ = ends
         share_of = torch.where(high > low, share, 0.0)  # a coordinate with one value keeps it
         tight: dict[str, Tensor | None] = {"base": None}
         if rows.shape[-2]:
@@ -310,7 +314,7 @@ class PerSample(Constants):
             tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
         if sides.lower is not None or layout.lower.size:
             tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
-        return clamped_inside(self.points(x.double(), sides._replace(**tight)).to(x.dtype), low, high)
+        return clamped_inside(self.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
 
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
         """Points that hold; for the others what the layer was told to do."""
