@@ -256,7 +256,8 @@ def _holds(into: MapInto, sides: Sequence[str]) -> bool:
     own, P = into._per_sample, into.polyhedron
     if "A" in sides:
         return own.is_closed(sides, len(P.inequalities))
-    if into.parts.takes(sides, moved=with_cones(P) is None or own.rule is not None):
+    moves_cones = with_cones(P) is not None and own.rule is None and "b_eq" in sides
+    if not sides or (own.serves(into.parts, sides) and not moves_cones):
         return into.parts.fits_graphs(sides)
     return with_cones(P) is None and formula_of(own.nearest.projector, sides) is not None
 

@@ -51,6 +51,7 @@ from rayhull.sets.rows import DEPENDENT, Array
 from rayhull.sets.systems import independent_sparse_rows
 
 if TYPE_CHECKING:
+    from rayhull.nn.blocks import Parts
     from rayhull.nn.map_into import MapInto
     from rayhull.sets.polyhedron import Polyhedron
 
@@ -120,6 +121,16 @@ class PerSample(Constants):
             return
         self.constant("K", self.rule.matrix)
         self.constant("k", self.rule.offset)
+
+    def serves(self, parts: Parts, sides: Iterable[str]) -> bool:
+        """Whether the blocks' own ways take these sides, steps from a base point that meets the equalities."""
+        names = {*sides}
+        moves = self.rule is not None or self._large or "onto" in self.exact or "base" in names
+        if names & {"A", "A_eq"} or ("b_eq" in names and not moves):
+            return False
+        if self.infeasible != "raise" and any(part.way.is_nearest for part in parts):
+            return False  # it refuses empty sets
+        return parts.takes(names)
 
     def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
@@ -351,7 +362,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
     if sides.b is not None:
         sides = sides._replace(b=sides.b.clamp_max(min(LARGE, torch.finfo(sides.b.dtype).max)))
     base = own.base_of(sides, into.base)
-    if not _follows(into, sides, base):
+    if not own.serves(into.parts, sides.given):
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.expand(*batch, -1).to(c.dtype))
@@ -363,16 +374,6 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base = (into.base if base is None and certified is not None else base) if known else None
     x = x.to(dtype)
     return value_of(own.strict_points(x, base, sides), x) if into.strict else x
-
-
-def _follows(into: MapInto, sides: Sides, base: Tensor | None) -> bool:
-    """Whether the blocks' own ways take these sides: steps need a base point that meets the equalities."""
-    own = into._per_sample
-    if sides.has_rows or (own.rule is not None and base is None):
-        return False
-    if own.infeasible != "raise" and any(part.way.is_nearest for part in into.parts):
-        return False  # it refuses empty sets
-    return into.parts.takes(sides.given, moved=base is not None)
 
 
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:

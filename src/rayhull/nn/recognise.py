@@ -370,6 +370,3 @@ class InUnits(Way):
 
     def certified(self, sides: Sides) -> Tensor | None:
         return self.way.certified(self._scaled(sides))
-
-
-Nearest.form_of = staticmethod(form_of)  # type: ignore[method-assign]

@@ -65,7 +65,7 @@ class Steps(Seen):
             over several, which follow points that are far away.
     """
 
-    has_base = True
+    follows = frozenset({"b_eq"})
     onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
     wide: Factor | None = None
 
@@ -88,7 +88,7 @@ class Steps(Seen):
         if len(P.layout.fixed):
             self.index("single", np.isin(np.arange(P.dim), P.layout.fixed))
         if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
-            self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
+            self.follows |= {"b", "lower", "upper"} if self.bounded else {"b"}
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
