@@ -254,15 +254,15 @@ MUTANTS = [
     ),
     Mutant(
         "nn/layers.py",
-        '{"leak": self.leak} if self.training else {}',
-        '{"leak": self.leak}',
+        "self.leak if self.training else 0.0",
+        "self.leak",
         ("test_leak.py::test_in_evaluation_and_with_no_leak_the_gradient_is_the_derivative",),
         "a layer leaks in evaluation",
     ),
     Mutant(
         "nn/layers.py",
-        '            options["origin"] = self._origin(features)',
-        '            options["origin"] = ()',
+        "() if into._finishes is None else self._origin(features)",
+        "()",
         (
             "test_layer_faults.py::test_weights_that_are_not_finite_come_out_as_nan_under_strict",
             "test_strict.py::test_features_that_are_not_finite_come_out_as_nan",

@@ -47,15 +47,14 @@ class Folded(TakesSides):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
-    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         c = nn.functional.linear(features, self.weight, self.bias)
         origin: tuple[Tensor, ...] = ()
         if self.rest.strict and not torch.compiler.is_compiling():
             c, origin = c[..., :-1], (features, self.weight, self.bias)
         elif self.rest.strict:
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
-        out: Tensor = self.rest(c, origin=origin, **sides._asdict())
-        return out
+        return self.rest._points(c, sides, origin)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, folded Linear of {self.weight.shape[0]}"

@@ -13,7 +13,7 @@ from rayhull.maps.leak import LEAK, check_leak
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.options import LayerOptions
 from rayhull.nn.recognise import warn
-from rayhull.projection.sides import NONE, Sides, TakesSides
+from rayhull.projection.sides import Sides, TakesSides
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import last
 
@@ -172,13 +172,11 @@ class Constrained(TakesSides):
     def shrinking(self, on: bool) -> None:
         self.map.shrinking = on
 
-    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         into: Any = self._modules["map"]
-        c = self._coefficients(features)
-        options: dict[str, Any] = {"leak": self.leak} if self.training else {}
-        if into._finishes is not None:
-            options["origin"] = self._origin(features)  # finite features may overflow in the Linear
-        x: Tensor = into(c, **options) if sides is NONE else into(c, **options, **sides._asdict())
+        c, leak = self._coefficients(features), self.leak if self.training else 0.0
+        origin = () if into._finishes is None else self._origin(features)  # finite features may overflow in the Linear
+        x: Tensor = into._points(c, sides, origin, leak)
         if not self.training:
             return x
         if self._steps_seen < WATCHED and not torch.compiler.is_compiling():

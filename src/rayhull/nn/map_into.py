@@ -84,7 +84,6 @@ class MapInto(Constants, TakesSides, OfSet):
         True
     """
 
-    also = frozenset({"origin", "leak"})
     _finishes: Finishes | None
 
     @one_blas_thread()
@@ -159,9 +158,7 @@ class MapInto(Constants, TakesSides, OfSet):
 
     # -- points ----------------------------------------------------------------------------------------------------
 
-    def _points(  # type: ignore[override]
-        self, features: Tensor, sides: Sides, origin: Sequence[Tensor] = (), leak: float = 0.0
-    ) -> Tensor:
+    def _points(self, features: Tensor, sides: Sides, origin: Sequence[Tensor] = (), leak: float = 0.0) -> Tensor:
         """Points for coefficients.
 
         Args:

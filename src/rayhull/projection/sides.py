@@ -123,7 +123,6 @@ class TakesSides(nn.Module):
 
     polyhedron: Any
     axis = -1  # of the event, in what comes and goes; inside it is the last
-    also: frozenset[str] = frozenset()  # what a call may give by name beside sides
 
     def forward(
         self,
@@ -138,23 +137,23 @@ class TakesSides(nn.Module):
         base: Tensor | None = None,
         h: Tensor | None = None,
         centre: Tensor | None = None,
-        **more: Any,
+        **unknown: Any,
     ) -> Tensor:
         """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
         A_eq (\\*, m_eq, d), h (\\*, cones)
         """
-        if more and (unknown := more.keys() - self.also):
+        if unknown:
             raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
         stated = b is b_eq is lower is upper is A is A_eq is base is h is centre is None
         sides = NONE if stated else Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)
         if self.axis == -1:
-            return self._points(features, sides, **more)
+            return self._points(features, sides)
         features, moved = event_last(self.polyhedron, features, self.axis, **sides._asdict())
-        return self._points(features, NONE if stated else Sides(**moved), **more).movedim(-1, self.axis)
+        return self._points(features, NONE if stated else Sides(**moved)).movedim(-1, self.axis)
 
-    def _points(self, features: Tensor, sides: Sides, **more: Any) -> Tensor:
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         raise NotImplementedError
 
 
