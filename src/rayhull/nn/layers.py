@@ -313,9 +313,11 @@ def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOpt
 
 
 def _is_linear(module: nn.Module) -> bool:
+    """Whether it is a Linear, or a convolution that is one at every pixel."""
+    if not isinstance(module, nn.Conv2d):
+        return isinstance(module, nn.Linear)
     one = (1, 1), (1, 1), 1
-    pointwise = isinstance(module, nn.Conv2d) and (module.kernel_size, module.stride, module.groups) == one
-    return pointwise or isinstance(module, nn.Linear)
+    return (module.kernel_size, module.stride, module.groups) == one and module.padding in ((0, 0), "same", "valid")
 
 
 class Parametrization(nn.Module):
