@@ -280,16 +280,18 @@ class MapInto(Constants, TakesSides, OfSet):
         """
         from rayhull.sets.plotting import GREEN, VERMILION, axes, picked
 
-        P, is_grid, pick = self.polyhedron, self.coefficients == 2, picked(self.polyhedron, coordinates)
+        P, k, pick = self.polyhedron, self.coefficients, picked(self.polyhedron, coordinates)
         ax = P.plot(coordinates, ax=axes(ax, len(pick)), vertices=False)
-        c = reach * (_grid() if is_grid else _cloud(self.coefficients))
+        c = reach * (_grid() if k == 2 else torch.randn(1, CLOUD, k, generator=torch.Generator().manual_seed(0)))
         with torch.no_grad():
-            x = self(c.to(self.device, self.dtype)).double().cpu().numpy()
+            x = self._points(c.to(self.device, self.dtype), NONE).double().cpu().numpy()
         points = x.reshape(*c.shape[:-1], P.dim)[..., pick]
-        if not is_grid:
-            label = f"{CLOUD} random coefficients, scale {reach:g}"
-            ax.scatter(*points[0].T, s=3, color=GREEN, linewidth=0, label=label)
-        for number, line in enumerate(points if is_grid else ()):
+        if k != 2:
+            ax.scatter(
+                *points[0].T, s=3, color=GREEN, linewidth=0, label=f"{CLOUD} random coefficients, scale {reach:g}"
+            )
+            return ax
+        for number, line in enumerate(points):
             ax.plot(*line.T, color=GREEN if number < len(points) // 2 else VERMILION, linewidth=0.7, alpha=0.9)
         return ax
 
@@ -332,11 +334,6 @@ def _grid(lines: int = 17, steps: int = 201) -> Tensor:
     along = torch.linspace(-1, 1, steps, dtype=torch.float64).expand(lines, steps)
     across = torch.linspace(-1, 1, lines, dtype=torch.float64)[:, None].expand(lines, steps)
     return torch.cat([torch.stack([across, along], -1), torch.stack([along, across], -1)])
-
-
-def _cloud(coefficients: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(1, CLOUD, coefficients, generator=generator, dtype=torch.float64)
 
 
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:

@@ -86,28 +86,23 @@ class PerSample(Constants):
                 self.conic = ConicPull(wide, options.factory)
         if varies is not None:
             self.find_rule(varies)
-        lengths = P.equalities.unit[2]
+        unit, _, lengths = P.equalities.unit
         self.constant("lengths", np.where(lengths > 0, lengths, 1.0), wide=True)  # of equalities
         all_stated = len(P.equalities) == len(P.equality_rows)
         self._large = all_stated and is_large(P)
         if all_stated and not self._large and P.dim * len(P.equalities) <= ENTRIES:
-            self._keep_equalities(P)
+            # what moves a point onto equalities, and what sides of those that depend on each other leave
+            self.constant("onto", np.linalg.pinv(unit.toarray(), rcond=DEPENDENT) / self.exact["lengths"])
+            if P.equalities.cancelling.shape[1]:
+                self.constant("cancelling", P.equalities.cancelling, wide=True)
         sums = _sums(P)
         self.has_sums = bool((sums < len(P.equalities)).any())
         self.index("sum_of", sums)
+        stated = {"b": P.inequalities.rhs, "b_eq": P.equalities.rhs, "lower": P.lower_bounds, "upper": P.upper_bounds}
         if P.dim * len(P.inequalities) <= ENTRIES:
-            self.constant("A", P.inequalities.matrix.toarray(), wide=True)
-        self.constant("b", P.inequalities.rhs, wide=True)
-        self.constant("b_eq", P.equalities.rhs, wide=True)
-        self.constant("lower", P.lower_bounds, wide=True)
-        self.constant("upper", P.upper_bounds, wide=True)
-
-    def _keep_equalities(self, P: Polyhedron) -> None:
-        """Register what moves a point onto equalities, and what sides of those that depend on each other leave."""
-        inverse, cancelling = np.linalg.pinv(P.equalities.unit[0].toarray(), rcond=DEPENDENT), P.equalities.cancelling
-        self.constant("onto", inverse / self.exact["lengths"])
-        if cancelling.shape[1]:
-            self.constant("cancelling", cancelling, wide=True)
+            stated["A"] = P.inequalities.matrix.toarray()
+        for name, values in stated.items():
+            self.constant(name, values, wide=True)
 
     def find_rule(self, varies: Ranges) -> None:
         """Take base points by an affine rule, where the ranges have one."""
