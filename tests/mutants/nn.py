@@ -306,6 +306,20 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
+        "or (self.in_units and self.rule is None):",
+        "or False:",
+        ("test_axis_and_units.py::test_a_strict_layer_in_units_keeps_the_sides_of_the_sample",),
+        "a layer in units takes the mean of its data for a point inside the set of a sample",
+    ),
+    Mutant(
+        "nn/per_sample.py",
+        "None if certified is None or own.in_units else into.base",
+        "None if certified is None else into.base",
+        ("test_axis_and_units.py::test_a_strict_layer_in_units_keeps_the_sides_of_the_sample",),
+        "a graph draws the points of a layer in units towards the mean of its data",
+    ),
+    Mutant(
+        "nn/per_sample.py",
         "        run = _from_base if known else _apart",
         "        run = _from_base",
         (

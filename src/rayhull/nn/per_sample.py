@@ -73,6 +73,7 @@ class PerSample(Constants):
     def __init__(self, P: Polyhedron, options: Options, varies: Ranges | None) -> None:
         super().__init__(options.factory)
         self.polyhedron, self.infeasible, self.scale = P, options.infeasible, options.scale
+        self.in_units = options.units is not None  # around the mean of the data, which need not be inside
         self.rule: BaseRule | None = None
         self.sought = False
         otherwise = "raise" if self.infeasible == "raise" else "least"
@@ -88,9 +89,9 @@ class PerSample(Constants):
             self.find_rule(varies)
         unit, _, lengths = P.equalities.unit
         self.constant("lengths", np.where(lengths > 0, lengths, 1.0), wide=True)  # of equalities
-        all_stated = len(P.equalities) == len(P.equality_rows)
-        self._large = all_stated and is_large(P)
-        if all_stated and not self._large and P.dim * len(P.equalities) <= ENTRIES:
+        moves = len(P.equalities) == len(P.equality_rows) and not self.in_units
+        self._large = moves and is_large(P)
+        if moves and not self._large and P.dim * len(P.equalities) <= ENTRIES:
             # what moves a point onto equalities, and what sides of those that depend on each other leave
             self.constant("onto", np.linalg.pinv(unit.toarray(), rcond=DEPENDENT) / self.exact["lengths"])
             if P.equalities.cancelling.shape[1]:
@@ -132,7 +133,7 @@ class PerSample(Constants):
 
         It is the call's own; K θ + k where there is a rule; else the stated one, moved onto the sample's equalities.
         """
-        if sides.base is not None or sides.has_rows:
+        if sides.base is not None or sides.has_rows or (self.in_units and self.rule is None):
             return sides.base
         if sides.centre is not None:
             stated = stated + (sides.centre - self.centre).to(stated.dtype)
@@ -366,7 +367,8 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
         x = run(into, c.expand(*batch, -1), moved, certified, leak)
-        base = (into.base if base is None and certified is not None else base) if known else None
+        stated = None if certified is None or own.in_units else into.base
+        base = (stated if base is None else base) if known else None
     x = x.to(dtype)
     return value_of(own.strict_points(x, base, sides), x) if into.strict else x
 
