@@ -15,8 +15,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "(into.parts.certified(moved), own.agreeing(sides))",
-        "(into.parts.certified(moved),)",
+        "[into.parts.certified(moved), own.agreeing(sides)]",
+        "[into.parts.certified(moved), None]",
         ("test_layer_sides.py::test_equalities_of_the_sample_that_contradict_each_other_are_refused",),
         "equalities that contradict each other have points",
     ),
@@ -317,6 +317,13 @@ MUTANTS = [
         "None if certified is None else into.base",
         ("test_axis_and_units.py::test_a_strict_layer_in_units_keeps_the_sides_of_the_sample",),
         "a graph draws the points of a layer in units towards the mean of its data",
+    ),
+    Mutant(
+        "nn/per_sample.py",
+        "own.on_equalities(sides, into.base)",
+        "None",
+        ("test_layer_sides.py::test_a_base_point_off_the_equalities_is_not_taken",),
+        "a base point of the call that misses the equalities takes the points along",
     ),
     Mutant(
         "nn/per_sample.py",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 CERTIFIED = 1e-9  # more than the projection's own tolerance
 ENTRIES = 100_000  # of A, which graphs need as a constant
+OFF = 64  # roundings of the layer's dtype, by which a base point may miss an equality
 MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 
@@ -89,9 +90,9 @@ class PerSample(Constants):
             self.find_rule(varies)
         unit, _, lengths = P.equalities.unit
         self.constant("lengths", np.where(lengths > 0, lengths, 1.0), wide=True)  # of equalities
-        moves = len(P.equalities) == len(P.equality_rows) and not self.in_units
-        self._large = moves and is_large(P)
-        if moves and not self._large and P.dim * len(P.equalities) <= ENTRIES:
+        self._large, alone = is_large(P), len(P.equalities) == len(P.equality_rows)
+        self._moves = alone and not self.in_units and (self._large or P.dim * len(P.equalities) <= ENTRIES)
+        if not self._large and P.dim * len(P.equalities) <= ENTRIES:
             # what moves a point onto equalities, and what sides of those that depend on each other leave
             self.constant("onto", np.linalg.pinv(unit.toarray(), rcond=DEPENDENT) / self.exact["lengths"])
             if P.equalities.cancelling.shape[1]:
@@ -121,7 +122,7 @@ class PerSample(Constants):
     def serves(self, parts: Parts, sides: Iterable[str]) -> bool:
         """Whether the blocks' own ways take these sides, steps from a base point that meets the equalities."""
         names = {*sides}
-        moves = self.rule is not None or self._large or "onto" in self.exact or "base" in names
+        moves = self._moves or self.rule is not None or "base" in names
         if names & {"A", "A_eq"} or ("b_eq" in names and not moves):
             return False
         if self.infeasible != "raise" and any(part.way.is_nearest for part in parts):
@@ -140,17 +141,19 @@ class PerSample(Constants):
         if self.rule is None:
             if sides.b_eq is None:
                 return None if sides.centre is None else stated
-            if not ("onto" in self.exact or self._large):
-                return None
-            more = (sides.b_eq - self.b_eq).to(stated.dtype)
-            return stated + (more @ self.onto.mT if "onto" in self.exact else self._moved(more))
+            return stated + self._onto(sides.b_eq).to(stated.dtype) if self._moves else None
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
         lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
         return stacked @ self.K.mT + self.k
 
+    def _onto(self, b_eq: Tensor) -> Tensor:
+        """The least movement from the stated equalities onto those of the sample. Shape: (\\*, m_eq) → (\\*, d)"""
+        more = b_eq - self.b_eq
+        return self._moved(more) if self._large else more.to(self.onto.dtype) @ self.onto.mT
+
     def _moved(self, more: Tensor) -> Tensor:
-        """The least movement onto equalities whose right-hand sides have become more. Shape: (\\*, m_eq) → (\\*, d)"""
+        """The least movement onto equalities of a large set whose right-hand sides have become more."""
         kept, norms, plane = self._plane
         return plane.moved(more[..., kept] / norms.to(more))
 
@@ -177,6 +180,19 @@ class PerSample(Constants):
         else:
             defect = unit @ self.cancelling
         return agree(unit, defect, sides.b_eq.dtype).squeeze(-1)
+
+    def on_equalities(self, sides: Sides, stated: Tensor) -> Tensor | None:
+        """Which base points that came with the call meet the equalities; None: all. Shape: (\\*)"""
+        if sides.base is None or self.in_units or not ("onto" in self.exact or self._large):
+            return None
+        due = stated if sides.b_eq is None else stated + self._onto(sides.b_eq)
+        away, unit = (sides.base - due).double(), self.polyhedron.equalities.unit[0]
+        if self._large:
+            off, steep = mapped(away, unit.__matmul__, unit.T.__matmul__), unit.shape[1] ** 0.5
+        else:
+            off, steep = away @ self.onto.double(), self.onto.abs().sum(0)
+        size = steep * (sides.base.abs() + due.abs()).amax(-1, keepdim=True)
+        return (off.abs() <= OFF * torch.finfo(self.dtype).eps * size).all(-1)
 
     def without_stated(self, sides: Sides, *, strict: bool) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then.
@@ -362,7 +378,10 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
         moved = sides._replace(base=None if base is None else base.expand(*batch, -1).to(c.dtype))
-        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides)) if own is not None]
+        asked = [into.parts.certified(moved), own.agreeing(sides)]
+        if into.strict or asked[0] is not None:  # nearest points alone start from nowhere
+            asked.append(own.on_equalities(sides, into.base))
+        judged = [each for each in asked if each is not None]
         certified = reduce(torch.logical_and, judged).expand(batch) if judged else None
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
