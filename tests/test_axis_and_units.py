@@ -194,3 +194,21 @@ def test_a_layer_in_units_is_exported_with_the_distance_of_its_units(P, mean):
     out = torch.export.export(folded, (x,)).module()(x)
     assert torch.allclose(out, layer(x), rtol=0, atol=5e-3)
     assert float(P.violation(out).max()) <= 1e-13
+
+
+@pytest.mark.parametrize("side", ["b_eq", "lower"])
+@pytest.mark.parametrize("mean", [0.0, 50.0])
+def test_a_strict_layer_in_units_keeps_the_sides_of_the_sample(side: str, mean: float) -> None:
+    """The mean of the data is not inside: neither eager calls nor graphs draw points towards it."""
+    torch.manual_seed(0)
+    Q = rh.Polyhedron([[1, -2, 0]], 0, A_eq=[[1, 1, 1]], b_eq=3, lower=0, upper=[4, 3, 2])
+    layer = rh.Constrained(5, Q, strict=True, units=(np.full(3, mean), np.array([1.0, 2.0, 3.0]))).eval()
+    given = {side: 2 + 2 * torch.rand(20, 1) if side == "b_eq" else -torch.rand(20, 3)}
+    h = 3 * torch.randn(20, 5)
+    x, rows = layer(h, **given), rh.Polyhedron([[1, -2, 0]], 0, lower=0, upper=[4, 3, 2])
+    near = rh.project(Q, layer.unconstrained(h), weights=[1, 1 / 4, 1 / 9], **given)
+    torch.testing.assert_close(x, near, atol=1e-4, rtol=0)
+    layer.map.prepare()
+    for points in (x, torch.export.export(layer, (h,), given).module()(h, **given)):
+        assert Q.contains(points, **given).all()
+        assert rows.contains_exactly(points, **{k: v for k, v in given.items() if k != "b_eq"}).all()

@@ -240,6 +240,17 @@ def test_an_empty_set_of_a_sample_is_not_a_number_on_a_device() -> None:
     assert x.isnan().all(-1).tolist() == [False, True, False]
 
 
+def test_a_graph_takes_equalities_of_the_sample_beside_a_coordinate_of_one_value() -> None:
+    """No base point is moved onto them, so that steps from the stated one would miss them."""
+    P = rh.Polyhedron(
+        [[1, 2, 0, 1], [0, 1, -1, 1]], [3, 2], [[1, 1, 1, 1]], [3], lower=[0, 0, 0, 1], upper=[4, 3, 2, 1]
+    )
+    layer, h, demand = rh.Constrained(4, P, method="nearest"), 3 * torch.randn(6, 4), torch.full((6, 1), 2.5)
+    layer.map.prepare()
+    program = torch.export.export(layer, (h,), {"b_eq": demand})
+    torch.testing.assert_close(program.module()(h, b_eq=demand), layer(h, b_eq=demand), atol=1e-5, rtol=0)
+
+
 def test_moving_a_layer_switches_its_way_and_keeps_its_weights(tmp_path) -> None:
     layer = built("long curve")
     assert "off the CPU" not in layer.describe()

@@ -73,8 +73,13 @@ def test_a_pointwise_convolution_becomes_a_head_at_every_pixel():
     pixels = x.movedim(1, -1)
     torch.testing.assert_close(pixels, rh.project(P, said.movedim(1, -1)), rtol=1e-5, atol=1e-5)
     assert rh.nonnegative(4).contains_exactly(pixels).all()
-    with pytest.raises(ValueError, match="no Linear called '3': it has 2.head.linear"):  # 3 x 3 is no Linear
+    with pytest.raises(ValueError, match="no Linear called '3': it has 2.linear"):  # 3 x 3 is no Linear
         rh.constrain(model, "3", P)
+    with pytest.raises(ValueError, match="no Linear called '0'"):  # pixels of padding would be lost
+        rh.constrain(nn.Sequential(nn.Conv2d(6, 4, 1, padding=1)), "0", P)
+    rh.constrain(again := nn.Sequential(nn.Conv2d(6, 4, 1, bias=False)), "0", P, strict=True, method="nearest")
+    again.load_state_dict({"0.weight": before.weight})
+    torch.testing.assert_close(again(h), x)
     with pytest.raises(ValueError, match="4 outputs but the set has 3 coordinates"):
         rh.constrain(nn.Sequential(nn.Conv2d(6, 4, 1)), "0", rh.simplex(3))
 

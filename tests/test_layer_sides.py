@@ -74,6 +74,21 @@ def test_samples_without_a_point_are_named_or_given_what_was_asked_for(method: s
         rh.Constrained(4, P, method=method, varies={"b_eq": (1.0, 6.0)}, strict=True)(h, b_eq=demand)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("method", ["steps", "shrink", "nearest"])
+def test_a_base_point_off_the_equalities_is_not_taken(method: str, strict: bool) -> None:
+    P, h = dispatch(), 3 * torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    layer, demand = rh.Constrained(4, P, method=method, strict=strict), torch.tensor([[3.0], [2.5], [2.5]])
+    base = torch.tensor([[0.8, 1.2, 1.0], [0.8, 1.0, 0.7], [0.5, 1.0, 0.7]])  # the last one misses its demand
+    x = layer(h, b_eq=demand, base=base)
+    assert P.contains(x, b_eq=demand).all()
+    if method != "nearest":
+        torch.testing.assert_close(x[2], rh.project(P, layer.unconstrained(h), b_eq=demand)[2], atol=1e-5, rtol=0)
+    hidden = torch.func.vmap(lambda u, own, at: layer(u, b_eq=own, base=at))(h, demand, base)
+    assert hidden[2].isnan().all() or (method == "nearest" and not strict)
+    assert P.contains(layer(h, base=base[[0, 0, 2]])).all()
+
+
 def test_a_checkpoint_does_not_depend_on_earlier_calls() -> None:
     used, fresh = (rh.Constrained(4, dispatch(), varies={"b_eq": (1.0, 6.0)}) for _ in range(2))
     h, demand = torch.randn(5, 4), torch.full((5, 1), 2.5)

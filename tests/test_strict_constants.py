@@ -11,8 +11,7 @@ import torch
 
 import rayhull as rh
 from rayhull.maps.shrink import EPS, gamma, roundoff
-from rayhull.nn.constants import Factory
-from rayhull.nn.scaling import Product
+from rayhull.nn.constants import Factory, Product
 from rayhull.nn.strict import DTYPES, Intervals, Ordered, Pull, finish_of, limit_of
 from rayhull.sets.frame import slack_below
 

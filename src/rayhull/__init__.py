@@ -26,12 +26,12 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import RayhullError as RayhullError
     from rayhull.errors import UnverifiedError as UnverifiedError
     from rayhull.nn.layers import Constrained as Constrained
+    from rayhull.nn.layers import Parametrization as Parametrization
+    from rayhull.nn.layers import constrain as constrain
     from rayhull.nn.map_into import MapInto as MapInto
     from rayhull.nn.paper import paper_layer as paper_layer
     from rayhull.nn.programs import to_jax as to_jax
     from rayhull.nn.programs import to_numpy as to_numpy
-    from rayhull.nn.training import Parametrization as Parametrization
-    from rayhull.nn.training import constrain as constrain
     from rayhull.projection.module import Projection as Projection
     from rayhull.projection.project import project as project
     from rayhull.sets.applied import capped_simplex as capped_simplex
@@ -80,10 +80,9 @@ _HOME = {
     "conversion.generators": "Generators",
     "errors": "BudgetExceededError EmptySetError RayhullError UnverifiedError",
     "nn.paper": "paper_layer",
-    "nn.layers": "Constrained",
+    "nn.layers": "Constrained Parametrization constrain",
     "nn.map_into": "MapInto",
     "nn.programs": "to_jax to_numpy",
-    "nn.training": "Parametrization constrain",
     "projection.module": "Projection",
     "projection.project": "project",
     "sets.applied": "capped_simplex conserves corridor quantiles reconciled windows",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +30,8 @@ SMOOTHNESS = 4.0  # the power in the smooth shrink: larger is closer to the iden
 EPS = 2.0**-53  # the unit roundoff of float64
 LARGEST = 2.0**96  # coefficients beyond are cut: products with the numbers of a set stay finite in float32
 OPEN = 3e38  # stands in for a right-hand side that is infinite
+LARGE = 1e30  # the right-hand side of a row that says nothing
+TINY = torch.finfo(torch.float32).tiny
 
 
 # -- the shrink ------------------------------------------------------------------------------------------------------
@@ -172,3 +175,48 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
     error = as_single(gamma(x.shape[-1])) * (times(steep, size) + rhs.abs().clamp(max=OPEN))
     single = ((rows != 0).sum(-1) == 1) & (steep.sum(-1) == 1)
     return (times(rows, x) + error.masked_fill(single, 0.0) <= rhs).all(-1) & (size < torch.inf).all(-1)
+
+
+class Ends(NamedTuple):
+    """Bounds of each coordinate in float64, and whether they leave it one value; None: they leave that to none."""
+
+    low: Tensor
+    high: Tensor
+    single: Tensor | None
+
+
+def drawn_inside(x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, ends: Ends, dtype: torch.dtype) -> Tensor:
+    """x drawn towards the base point, with the margins of docs/strict.md for a dtype, row by row."""
+    y = x - x0 if ends.single is None else (x - x0).masked_fill(ends.single, 0.0)  # one value is kept anyway
+    u, g = roundoff(dtype), gamma(x.shape[-1])
+    absolute = rows.abs()
+    steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
+    values = torch.addcmul(times(rows, y), steep, y.abs().amax(-1, keepdim=True), value=as_single(g + u))
+    margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(dtype).tiny)) * steep
+    above, below = ends.high - x0, x0 - ends.low
+    slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
+    share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
+    return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
+
+
+def is_between(x: Tensor, ends: Ends) -> Tensor:
+    """Whether coordinates are between bounds, which may cross, or have their one value. Shape: (n, d) → (n,)"""
+    wide = x.double()
+    inside = (wide <= ends.high) & (wide >= ends.low)
+    return (inside if ends.single is None else inside | ends.single).all(-1)
+
+
+def clamped_inside(x: Tensor, ends: Ends) -> Tensor:
+    """x clamped to the outermost numbers of its dtype inside the bounds; the nearest one where these are equal."""
+    sides = _below(torch.stack(torch.broadcast_tensors(-ends.low, ends.high)), x.dtype)  # type: ignore[no-untyped-call]
+    x = torch.minimum(torch.maximum(x, -sides[0]), sides[1])
+    return x if ends.single is None else torch.where(ends.single, ends.low.to(x.dtype), x)
+
+
+def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
+    """A number of the dtype that is not above the bound, at most three below the largest one. ONNX has no nextafter."""
+    if dtype == torch.float64:
+        return bound
+    info = torch.finfo(dtype)
+    near = bound.to(dtype).clamp(info.min, info.max)
+    return torch.where(near.double() > bound, near - (near.abs() * info.eps + info.tiny * info.eps), near)

@@ -130,10 +130,6 @@ class Part(Places):
         each = self.way.certified(self.own(sides))
         return each if each is None or self.whole or self.alone else each.all(-1)
 
-    def concerns(self, names: set[str]) -> set[str]:
-        """Those of the sides that may say something of this kind of block."""
-        return names if self.has_cones else names - set(CONIC)
-
     def unconstrained(self, c: Tensor) -> Tensor:
         """What coefficients stand for before the set is imposed, in the set's coordinates. Shape: as ``forward``"""
         return self._flat(self.way.start(self._by_block(c)))
@@ -202,10 +198,10 @@ class Parts(Constants, nn.ModuleList):
         each = [found for found in (part.certified(sides) for part in self) if found is not None]
         return reduce(torch.logical_and, each) if each else None
 
-    def takes(self, sides: Iterable[str], *, moved: bool = True) -> bool:
-        """Whether the blocks' own ways take these sides, with a base point that meets the equalities or without."""
-        names, own = set(sides) - {"base"}, {"b_eq"} if moved else set()
-        return all(part.concerns(names) <= part.way.follows | (own if part.way.has_base else set()) for part in self)
+    def takes(self, sides: Iterable[str]) -> bool:
+        """Whether the blocks' own ways take these sides, with a base point that meets the equalities."""
+        names = set(sides) - {"base"}  # of those of cones only some blocks know
+        return all((names if part.has_cones else names - set(CONIC)) <= part.way.follows for part in self)
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
         """Whether tensor operations are all that the ways take, for these sides of the sample."""

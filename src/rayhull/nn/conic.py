@@ -16,8 +16,7 @@ from torch import Tensor
 from rayhull.maps.coefficients import without_carefully
 from rayhull.maps.shrink import EPS, gamma, pull, roundoff
 from rayhull.maps.steps import ROOT, clamped
-from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Product
+from rayhull.nn.constants import Constants, Factory, Product
 from rayhull.nn.steps import Steps
 from rayhull.nn.strict import Finish, limit_of
 from rayhull.nn.ways import in_reach

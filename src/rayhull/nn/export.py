@@ -15,13 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.errors import MissingExtraError, RayhullError
+from rayhull.errors import RayhullError, optional
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.strict import short
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.sides import Sides, TakesSides
 from rayhull.sets.cones import with_cones
-from rayhull.sets.reading import last
 
 if TYPE_CHECKING:
     from rayhull.nn.layers import Constrained
@@ -48,17 +47,14 @@ class Folded(TakesSides):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
-    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
-        axis = self.rest.axis
-        features = last(features, axis)
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         c = nn.functional.linear(features, self.weight, self.bias)
         origin: tuple[Tensor, ...] = ()
         if self.rest.strict and not torch.compiler.is_compiling():
             c, origin = c[..., :-1], (features, self.weight, self.bias)
         elif self.rest.strict:
             c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
-        out: Tensor = self.rest(c if axis == -1 else c.movedim(-1, axis), origin=origin, **sides._asdict())
-        return out
+        return self.rest._points(c, sides, origin)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, folded Linear of {self.weight.shape[0]}"
@@ -93,6 +89,7 @@ def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
         start += part.coefficients
     dtype = layer.linear.weight.dtype
     folded = Folded(weight.to(dtype), bias.to(dtype), rest).eval()
+    folded.polyhedron, folded.axis = layer.polyhedron, layer.axis
     if compile:
         # code of its own: torch.compile counts the graphs of one code object, and refuses the ninth layer of a process
         run = MethodType(_copy(Folded.forward), folded)
@@ -155,17 +152,11 @@ def to_onnx(
         >>> to_onnx(rh.Constrained(8, rh.monotone(5)).fold(), 8, "layer.onnx")             # doctest: +SKIP
         PosixPath('layer.onnx')
     """
-    try:
-        import onnxscript  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("onnxscript", "onnx", "Writing an ONNX file") from None
-    stated = example_sides(module, sides)
-    _refuse_what_onnx_lacks(module, sides)
+    optional("onnxscript", "onnxscript", "onnx", "Writing an ONNX file")
     dtype, device = of_weights(module)
-    given = {name: side.to(device, dtype) for name, side in stated.items()}
-    features, batch = torch.zeros(2, in_features, dtype=dtype, device=device), torch.export.Dim("batch")
-    first = first_argument(module, given)
-    dynamic = {name: {0: batch} for name in (first, *given)}
+    features = torch.zeros(2, in_features, dtype=dtype, device=device)
+    given, dynamic = example_call(module, features, sides)
+    _refuse_what_onnx_lacks(module, sides)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*shares the same shape constraints")  # one batch for all
@@ -176,7 +167,7 @@ def to_onnx(
                 kwargs=given,
                 input_names=["features", *given],
                 output_names=["x"],
-                dynamic_shapes=dynamic if given else ({0: batch},),
+                dynamic_shapes=dynamic if given else tuple(dynamic.values()),
                 dynamo=True,
                 verbose=False,
                 optimize=False,
@@ -195,6 +186,38 @@ def to_onnx(
     return Path(path)
 
 
+def example_call(
+    module: nn.Module, features: Tensor, sides: Sequence[str]
+) -> tuple[dict[str, Tensor], dict[str, dict[int, Any]]]:
+    """Sides for the two samples of features as the set states them, and the batch dimension of every argument.
+
+    What graphs take in place of solvers is made.
+    """
+    maps = [part for part in module.modules() if isinstance(part, MapInto)]
+    if sides and len(maps) != 1:
+        raise RayhullError(f"sides need a module with one layer, got one with {len(maps)}: export each head alone.")
+    stated = _stated(maps[0].polyhedron) if sides else {}
+    unknown = sorted(set(sides) - set(stated))
+    if unknown:
+        raise ValueError(
+            f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}: call forward's arguments so."
+        )
+    for into in maps:
+        into.prepare()
+    own = {name: torch.as_tensor(stated[name]).to(features) for name in sides}
+    given, batch = {name: side.expand(2, *side.shape).clone() for name, side in own.items()}, torch.export.Dim("batch")
+    return given, {name: {0: batch} for name in (first_argument(module, sides), *sides)}
+
+
+def _stated(P: Any) -> dict[str, Any]:
+    """The sides that the set states, by name."""
+    rows = {"A": P.inequalities.matrix.toarray(), "b": P.inequalities.rhs, "b_eq": P.equalities.rhs}
+    bounds = {"lower": P.lower_bounds.reshape(P.shape), "upper": P.upper_bounds.reshape(P.shape)}
+    if (S := with_cones(P)) is None:
+        return rows | bounds
+    return rows | bounds | {"h": np.array([cone.h for cone in S.cones]), "centre": S.stated_centre.reshape(S.shape)}
+
+
 def first_argument(module: nn.Module, sides: Iterable[str]) -> str:
     """The name that a model gives its features; its other arguments are called as the sides."""
     given = inspect.signature(module.forward).parameters.values()
@@ -208,39 +231,8 @@ def first_argument(module: nn.Module, sides: Iterable[str]) -> str:
     return names[0]
 
 
-def _map_of(module: nn.Module) -> MapInto:
-    """The one map of a module, whose sides become inputs."""
-    maps = [part for part in module.modules() if isinstance(part, MapInto)]
-    if len(maps) != 1:
-        raise RayhullError(f"sides need a module with one layer, got one with {len(maps)}: export each head alone.")
-    return maps[0]
-
-
-def example_sides(module: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
-    """The sides as the set states them, for two samples."""
-    if not names:
-        return {}
-    P = _map_of(module).polyhedron
-    stated = {
-        "A": P.inequalities.matrix.toarray(),
-        "b": P.inequalities.rhs,
-        "b_eq": P.equalities.rhs,
-        "lower": P.lower_bounds.reshape(P.shape),
-        "upper": P.upper_bounds.reshape(P.shape),
-    }
-    if (S := with_cones(P)) is not None:
-        stated |= {"h": np.array([cone.h for cone in S.cones]), "centre": S.stated_centre.reshape(S.shape)}
-    unknown = sorted(set(names) - set(stated))
-    if unknown:
-        raise ValueError(
-            f"sides of an ONNX file are {', '.join(stated)}, got {unknown[0]!r}: call forward's arguments so."
-        )
-    return {name: torch.as_tensor(stated[name]).expand(2, *stated[name].shape).clone() for name in names}
-
-
 def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
     for into in (part for part in module.modules() if isinstance(part, MapInto)):
-        into.prepare()
         if not _holds(into, sides):
             raise RayhullError(
                 f"{', '.join(sides)} of the sample need nearest points that only a solver finds here, which an ONNX "
@@ -262,12 +254,13 @@ def _refuse_what_onnx_lacks(module: nn.Module, sides: Sequence[str]) -> None:
 
 def _holds(into: MapInto, sides: Sequence[str]) -> bool:
     """Whether a graph takes these sides: by the ways themselves, or by a formula for the set of the sample."""
+    own, P = into._per_sample, into.polyhedron
     if "A" in sides:
-        P = into.polyhedron
-        return set(sides) <= {"A", "b"} and len(P.inequalities) <= 2 and not len(P.equality_rows) and len(P.rows) <= 2
-    if into.parts.takes(sides, moved=with_cones(into.polyhedron) is None or into._per_sample.rule is not None):
+        return own.is_closed(sides, len(P.inequalities))
+    moves_cones = with_cones(P) is not None and own.rule is None and "b_eq" in sides
+    if not sides or (own.serves(into.parts, sides) and not moves_cones):
         return into.parts.fits_graphs(sides)
-    return with_cones(into.polyhedron) is None and formula_of(into._per_sample.nearest.projector, sides) is not None
+    return with_cones(P) is None and formula_of(own.nearest.projector, sides) is not None
 
 
 def of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:

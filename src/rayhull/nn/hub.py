@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rayhull.conversion.files import read, write
-from rayhull.errors import FileFormatError, MissingExtraError
+from rayhull.errors import FileFormatError, optional
 from rayhull.nn.layers import Constrained
 from rayhull.sets.polyhedron import Polyhedron
 
 if TYPE_CHECKING:
     from typing import Self
 
-try:
-    from huggingface_hub import ModelHubMixin
-except ImportError:
-    raise MissingExtraError("huggingface_hub", "hub", "Saving to the hub") from None
+hub = optional("huggingface_hub", "huggingface_hub", "hub", "Saving to the hub")
 
 
-class HubConstrained(Constrained, ModelHubMixin):  # type: ignore[misc]
+class HubConstrained(Constrained, hub.ModelHubMixin):  # type: ignore[misc, name-defined]
     """:class:`rayhull.Constrained` with ``save_pretrained``, ``from_pretrained`` and ``push_to_hub``.
 
     Options must be plain values (names, numbers), not functions of your own.
@@ -51,8 +48,10 @@ class HubConstrained(Constrained, ModelHubMixin):  # type: ignore[misc]
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **download: Any) -> Self:
-        known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-        folder = _folder(model_id, {k: v for k, v in download.items() if k in known})
+        folder = Path(model_id)
+        if not folder.is_dir():
+            known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+            folder = Path(hub.snapshot_download(model_id, **{k: v for k, v in download.items() if k in known}))
         saved = json.loads((folder / "rayhull.json").read_text())
         P = read(folder / "set.npz")
         if not isinstance(P, Polyhedron):
@@ -60,11 +59,3 @@ class HubConstrained(Constrained, ModelHubMixin):  # type: ignore[misc]
         layer = cls(saved["in_features"], P, **saved["options"])
         layer.load_state_dict(torch.load(folder / "layer.pt", weights_only=True))
         return layer
-
-
-def _folder(model_id: str, download: dict[str, Any]) -> Path:
-    if Path(model_id).is_dir():
-        return Path(model_id)
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(model_id, **download))

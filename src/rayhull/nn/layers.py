@@ -1,24 +1,23 @@
-"""Constrained: features in, points of the set out."""
+"""Layers: Constrained, a head or a weight of a model that is there already, a training that starts without the set."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from rayhull.maps.leak import LEAK, check_leak
-from rayhull.nn.map_into import MapInto, keeping_map
+from rayhull.nn.map_into import MapInto
 from rayhull.nn.options import LayerOptions
 from rayhull.nn.recognise import warn
-from rayhull.projection.sides import NONE, Sides, TakesSides
+from rayhull.projection.sides import Sides, TakesSides
+from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import last
 
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
-
+Model = TypeVar("Model", bound=nn.Module)
 WATCHED, FAR_OFF = 100, 10.0  # training steps after which points are looked at; how far from one unit they may be
 
 
@@ -57,7 +56,7 @@ class Constrained(TakesSides):
 
     map: MapInto
     leak: float
-    unconstrained_share = 0.0  # while training, the share of the unconstrained point: see rayhull.nn.training.FreeStart
+    unconstrained_share = 0.0  # while training, the share of the unconstrained point: see rayhull.nn.layers.FreeStart
 
     def __init__(
         self,
@@ -80,18 +79,20 @@ class Constrained(TakesSides):
         super().__init__()
         if in_features < 1:
             raise ValueError(f"in_features must be at least 1, got {in_features}.")
-        self.in_features, self.map, self.leak, self.axis = in_features, into, _leak_of(into, leak), into.axis
+        self.in_features, self.map, self.leak = in_features, into, _leak_of(into, leak)
+        self.axis, into.axis = into.axis, -1
         self.batch_norm = nn.BatchNorm1d(in_features, device=into.device, dtype=into.dtype) if batch_norm else None
         self.linear = nn.Linear(in_features, into.coefficients, bias, device=into.device, dtype=into.dtype)
         self._steps_seen = 0 if into.keeps_inside else WATCHED
         self.reset_parameters()
 
     @classmethod
-    def from_linear(cls, linear: nn.Linear, P: Polyhedron, **options: Unpack[LayerOptions]) -> Constrained:
+    def from_linear(cls, linear: Any, P: Polyhedron, **options: Unpack[LayerOptions]) -> Constrained:
         """A head that starts from a trained Linear and equals it wherever its output is feasible.
 
         Args:
-            linear: its outputs are the coordinates of the set, flat and in C order.
+            linear: its outputs are the coordinates of the set, flat and in C order. A 1 x 1 convolution is one, too,
+                for a set of one axis: its channels lie in the set at every pixel.
             options: as for :class:`rayhull.MapInto`; "auto" takes the nearest point in place of vertices.
 
         Examples:
@@ -102,17 +103,17 @@ class Constrained(TakesSides):
             >>> bool(torch.allclose(head(h), linear(h), atol=1e-5))
             True
         """
-        if not isinstance(linear, nn.Linear):
+        if not _is_linear(linear):
             raise TypeError(f"from_linear takes an nn.Linear first, then the set, got {type(linear).__name__} first.")
-        if linear.out_features != P.dim:
+        like = linear.weight.flatten(1)
+        if len(like) != P.dim:
             raise ValueError(
-                f"the Linear has {linear.out_features} outputs but the set has {P.dim} coordinates: they must be the "
-                "same."
+                f"the Linear has {len(like)} outputs but the set has {P.dim} coordinates: they must be the same."
             )
-        like = linear.weight
+        own: dict[str, Any] = {**options} if linear.weight.ndim == 2 else {**options, "axis": -3}
         made = cls.__new__(cls)
-        made._build(linear.in_features, keeping_map(P, device=like.device, dtype=like.dtype, **options))
-        weight, bias = made._weights_for(linear.weight, linear.bias)
+        made._build(like.shape[1], keeping_map(P, device=like.device, dtype=like.dtype, **own))
+        weight, bias = made._weights_for(like, linear.bias)
         made.linear.load_state_dict({"weight": weight, "bias": bias})
         return made
 
@@ -130,7 +131,7 @@ class Constrained(TakesSides):
         """A checkpoint of the Linear that :func:`rayhull.constrain` replaced loads, too: the points stay the same."""
         weight, bias = prefix + "weight", prefix + "bias"
         if weight in state_dict and prefix + "linear.weight" not in state_dict and self.map.keeps_inside:
-            own = self._weights_for(state_dict.pop(weight), state_dict.pop(bias, None))
+            own = self._weights_for(state_dict.pop(weight).flatten(1), state_dict.pop(bias, None))
             geometry = {k: v for k, v in self.state_dict(prefix=prefix).items() if k.startswith(prefix + "map.")}
             state_dict |= geometry | dict(zip((prefix + "linear.weight", prefix + "linear.bias"), own, strict=True))
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -171,13 +172,11 @@ class Constrained(TakesSides):
     def shrinking(self, on: bool) -> None:
         self.map.shrinking = on
 
-    def _points(self, features: Tensor, sides: Sides) -> Tensor:  # type: ignore[override]
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         into: Any = self._modules["map"]
-        c = self._coefficients(features)
-        options: dict[str, Any] = {"leak": self.leak} if self.training else {}
-        if into._finishes is not None:
-            options["origin"] = self._origin(features)  # finite features may overflow in the Linear
-        x: Tensor = into(c, **options) if sides is NONE else into(c, **options, **sides._asdict())
+        c, leak = self._coefficients(features), self.leak if self.training else 0.0
+        origin = () if into._finishes is None else self._origin(features)  # finite features may overflow in the Linear
+        x: Tensor = into._points(c, sides, origin, leak)
         if not self.training:
             return x
         if self._steps_seen < WATCHED and not torch.compiler.is_compiling():
@@ -187,14 +186,12 @@ class Constrained(TakesSides):
         return torch.lerp(x, into.unconstrained(c), self.unconstrained_share) if self.unconstrained_share else x
 
     def _coefficients(self, features: Tensor) -> Tensor:
-        if features.shape[self.axis] != self.in_features:
-            where = "the last axis" if self.axis == -1 else f"axis {self.axis}"
-            raise ValueError(f"expected {self.in_features} features on {where}, got {tuple(features.shape)}.")
-        if self.axis != -1:
-            features = features.movedim(self.axis, -1)
+        if features.shape[-1] != self.in_features:
+            got = tuple(features.movedim(-1, self.axis).shape)
+            raise ValueError(f"expected {self.in_features} features on axis {self.axis}, got {got}.")
         linear: Any = self._modules["linear"]  # self.linear takes 0.8 µs, a sixth of what it does for one sample
         coefficients: Tensor = linear(features if self.batch_norm is None else self._normalised(features))
-        return coefficients if self.axis == -1 else coefficients.movedim(-1, self.axis)
+        return coefficients
 
     def _watch(self, x: Tensor) -> None:
         """Tell the user, once, of points that training drives far from the set's own unit: it is not the targets'."""
@@ -209,7 +206,7 @@ class Constrained(TakesSides):
     def _origin(self, features: Tensor) -> tuple[Tensor, ...]:
         """What coefficients are computed from: a strict layer gives NaN where it is not finite."""
         linear: Any = self._modules["linear"]
-        origin = tuple(v for v in (last(features, self.axis), linear.weight, linear.bias) if v is not None)
+        origin = tuple(v for v in (features, linear.weight, linear.bias) if v is not None)
         norm = self.batch_norm
         if norm is None:
             return origin
@@ -221,7 +218,7 @@ class Constrained(TakesSides):
         For a training that begins without the set, and for a loss that keeps unconstrained points near it:
         ``loss + 0.1 * (layer.unconstrained(h) - layer(h).detach()).square().mean()``.
         """
-        return self.map.unconstrained(self._coefficients(features))
+        return self.map.unconstrained(self._coefficients(last(features, self.axis))).movedim(-1, self.axis)
 
     def _normalised(self, features: Tensor) -> Tensor:
         assert self.batch_norm is not None
@@ -269,9 +266,136 @@ def _leak_of(into: MapInto, leak: float | None) -> float:
 
 def _refuse_swapped(in_features: object, P: object) -> None:
     """Refuse arguments of a layer in the wrong order, or of the wrong kind."""
-    from rayhull.sets.polyhedron import Polyhedron
-
     if isinstance(in_features, Polyhedron):
         raise TypeError(f"the number of features comes first, then the set: Constrained({P!r}, P).")
     if isinstance(in_features, bool) or not isinstance(in_features, int):
         raise TypeError(f"in_features must be an integer, got {in_features!r}.")
+
+
+def keeping_map(P: Polyhedron, **options: Any) -> MapInto:
+    """A map into P that leaves points of the set where they are; ``options`` are those of :class:`rayhull.MapInto`."""
+    into = MapInto(P, **options)
+    if not into.keeps_inside and options.get("method", "auto") == "auto":
+        into = MapInto(P, **{**options, "method": "nearest"})
+    if not into.keeps_inside:
+        raise ValueError(
+            f"method={options['method']!r} moves points of the set too, so nothing of what is there would be kept: use "
+            "'nearest', 'steps' or 'shrink'."
+        )
+    return into
+
+
+def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOptions]) -> Model:
+    """Replace a Linear of a model, by its name, with a head whose outputs lie in the set; returns the model.
+
+    The head starts with the Linear's weights and equals it wherever its output is feasible.
+
+    Args:
+        model: changed in place.
+        name: of a Linear or a 1 x 1 convolution, as in ``model.named_modules()``: ``"head"`` or ``"decoder.2"``.
+        P: the set; its coordinates are the Linear's outputs.
+        options: as for :class:`rayhull.MapInto`.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 5))
+        >>> P = rh.monotone(5)
+        >>> x = rh.constrain(model, "2", P)(torch.randn(8, 4))
+        >>> bool(P.contains(x).all())
+        True
+    """
+    found = {n: module for n, module in model.named_modules() if _is_linear(module)}
+    if name not in found:
+        raise ValueError(f"the model has no Linear called {name!r}: it has {', '.join(found) or 'none'}.")
+    parent, _, child = name.rpartition(".")
+    setattr(model.get_submodule(parent), child, Constrained.from_linear(found[name], P, **options))
+    return model
+
+
+def _is_linear(module: nn.Module) -> bool:
+    """Whether it is a Linear, or a convolution that is one at every pixel."""
+    if not isinstance(module, nn.Conv2d):
+        return isinstance(module, nn.Linear)
+    one = (1, 1), (1, 1), 1
+    return (module.kernel_size, module.stride, module.groups) == one and module.padding in ((0, 0), "same", "valid")
+
+
+class Parametrization(nn.Module):
+    """A weight that stays in the set, whatever the optimiser does to the tensor behind it.
+
+    The tensor behind has the weight's own shape, and a weight inside the set is kept as it is: "auto" takes the
+    nearest point in place of vertices.
+
+    Args:
+        P: a set of the weight's shape.
+        device, dtype, options: as for :class:`rayhull.MapInto`.
+
+    Shape: (event shape) → (event shape)
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> from torch.nn.utils import parametrize
+        >>> P = rh.nonnegative((3, 5)) & rh.box(0, 2)    # a layer that is monotone in every feature
+        >>> lin = parametrize.register_parametrization(torch.nn.Linear(5, 3), "weight", rh.Parametrization(P))
+        >>> bool(P.contains(lin.weight))
+        True
+    """
+
+    def __init__(
+        self,
+        P: Polyhedron,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__()
+        self.map = keeping_map(P, device=device, dtype=dtype, **options)
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        return self.map(coefficients.flatten())
+
+    @torch.no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Coefficients of a weight: exact for one inside the set; one outside is first mapped into it."""
+        if tuple(weight.shape) != self.map.polyhedron.shape:
+            raise ValueError(f"the set has shape {self.map.polyhedron.shape}, the weight {tuple(weight.shape)}.")
+        return self.map.coefficients_of(weight).reshape(weight.shape)
+
+
+class FreeStart:
+    r"""Training begins without the set and ends inside it; evaluation is inside at any time.
+
+    While ``layer.training``, what comes out is :math:`(1 - s)\, x + s\, u`, the point x of the set and u as it was
+    before it was moved there, and s falls from ``start`` to 0 along a line in ``steps`` steps. It is for ways that keep
+    points of the set (``layer.map.keeps_inside``); the others have no such point.
+
+    Args:
+        layer: the layer.
+        steps: how many calls of ``step()`` until the set is closed.
+        start: the first share of the unconstrained point.
+
+    Examples:
+        >>> import torch, rayhull as rh
+        >>> layer = rh.Constrained(4, rh.monotone(5), method="nearest")
+        >>> schedule = rh.nn.layers.FreeStart(layer, steps=2)
+        >>> h = 10 * torch.randn(64, 4)
+        >>> bool(layer.polyhedron.contains(layer(h)).all()), bool(layer.polyhedron.contains(layer.eval()(h)).all())
+        (False, True)
+        >>> for _ in range(2):
+        ...     schedule.step()
+        >>> bool(layer.polyhedron.contains(layer.train()(h)).all())
+        True
+    """
+
+    def __init__(self, layer: Constrained, steps: int, start: float = 1.0) -> None:
+        if steps < 1 or not 0 < start <= 1:
+            raise ValueError(f"steps must be at least 1 and start in (0, 1], got {steps} and {start}.")
+        layer.map._need_identity()
+        self.layer, self.steps, self.start, self.done = layer, steps, start, 0
+        layer.unconstrained_share = start
+
+    def step(self) -> None:
+        """After each step of the optimiser."""
+        self.done += 1
+        self.layer.unconstrained_share = self.start * max(0.0, 1 - self.done / self.steps)

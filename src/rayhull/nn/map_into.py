@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -24,13 +24,10 @@ from rayhull.projection.module import OfSet
 from rayhull.projection.sides import NONE, Sides, TakesSides
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import base_of_each
-from rayhull.sets.polyhedron import need_set
+from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.products import block_groups
-from rayhull.sets.reading import event_last, last
+from rayhull.sets.reading import last
 from rayhull.sets.rows import Array
-
-if TYPE_CHECKING:
-    from rayhull.sets.polyhedron import Polyhedron
 
 CLOUD = 2000  # random coefficients in a drawing
 
@@ -87,7 +84,6 @@ class MapInto(Constants, TakesSides, OfSet):
         True
     """
 
-    also = frozenset({"origin", "leak"})
     _finishes: Finishes | None
 
     @one_blas_thread()
@@ -162,9 +158,7 @@ class MapInto(Constants, TakesSides, OfSet):
 
     # -- points ----------------------------------------------------------------------------------------------------
 
-    def _points(  # type: ignore[override]
-        self, features: Tensor, sides: Sides, origin: Sequence[Tensor] = (), leak: float = 0.0
-    ) -> Tensor:
+    def _points(self, features: Tensor, sides: Sides, origin: Sequence[Tensor] = (), leak: float = 0.0) -> Tensor:
         """Points for coefficients.
 
         Args:
@@ -177,11 +171,11 @@ class MapInto(Constants, TakesSides, OfSet):
         if torch._C._is_any_autocast_enabled() and in_autocast(c):
             with torch.autocast(c.device.type, enabled=False):  # halves are too coarse for geometry
                 return self._points(c, sides, origin, leak)
-        if sides is not NONE or self.axis != -1 or self.varies is not None:
+        if sides is not NONE or self.varies is not None:
             c, sides = self._read(c, sides)
         if c.shape[-1] != self.coefficients:
-            where = "the last axis" if self.axis == -1 else f"axis {self.axis}, moved to the end"
-            raise ValueError(f"expected {self.coefficients} coefficients, flat on {where}, got shape {tuple(c.shape)}.")
+            expected = f"{self.coefficients} coefficients, flat on axis {self.axis}"
+            raise ValueError(f"expected {expected}, got shape {tuple(c.movedim(-1, self.axis).shape)}.")
         if finishes is not None:
             finishes.check(dtype)
             c = _cut(c, origin)
@@ -195,11 +189,10 @@ class MapInto(Constants, TakesSides, OfSet):
             x = x if finishes is None or not self.shrinking else value_of(finishes.forward(x, dtype), x)
             x = x if x.dtype == dtype else x.to(dtype)
         shape = self.polyhedron.shape
-        x = x if len(shape) == 1 else x.reshape(*x.shape[:-1], *shape)
-        return x if self.axis == -1 else x.movedim(-1, self.axis)
+        return x if len(shape) == 1 else x.reshape(*x.shape[:-1], *shape)
 
     def _read(self, c: Tensor, sides: Sides) -> tuple[Tensor, Sides]:
-        """Coefficients and sides with the event last, sides flat and without those that are as the set states them."""
+        """Coefficients and sides, flat and without those that are as the set states them."""
         names = tuple(self.varies or ())
         if names and not (self._told or torch.compiler.is_compiling() or set(names) & set(sides.given)):
             self._told = True
@@ -207,9 +200,6 @@ class MapInto(Constants, TakesSides, OfSet):
                 f"{', '.join(names)} vary with the sample, as was said when the layer was built, and this call gives "
                 "none: the stated values are taken."
             )
-        if self.axis != -1:
-            c, moved = event_last(self.polyhedron, c, self.axis, **sides._asdict())
-            sides = Sides(**moved)
         sides = sides.checked(self.polyhedron)
         batch = sides.batch(tuple(c.shape[:-1]))
         if may_look(c):
@@ -290,16 +280,18 @@ class MapInto(Constants, TakesSides, OfSet):
         """
         from rayhull.sets.plotting import GREEN, VERMILION, axes, picked
 
-        P, is_grid, pick = self.polyhedron, self.coefficients == 2, picked(self.polyhedron, coordinates)
+        P, k, pick = self.polyhedron, self.coefficients, picked(self.polyhedron, coordinates)
         ax = P.plot(coordinates, ax=axes(ax, len(pick)), vertices=False)
-        c = reach * (_grid() if is_grid else _cloud(self.coefficients))
+        c = reach * (_grid() if k == 2 else torch.randn(1, CLOUD, k, generator=torch.Generator().manual_seed(0)))
         with torch.no_grad():
-            x = self(c.to(self.device, self.dtype)).double().cpu().numpy()
+            x = self._points(c.to(self.device, self.dtype), NONE).double().cpu().numpy()
         points = x.reshape(*c.shape[:-1], P.dim)[..., pick]
-        if not is_grid:
-            label = f"{CLOUD} random coefficients, scale {reach:g}"
-            ax.scatter(*points[0].T, s=3, color=GREEN, linewidth=0, label=label)
-        for number, line in enumerate(points if is_grid else ()):
+        if k != 2:
+            ax.scatter(
+                *points[0].T, s=3, color=GREEN, linewidth=0, label=f"{CLOUD} random coefficients, scale {reach:g}"
+            )
+            return ax
+        for number, line in enumerate(points):
             ax.plot(*line.T, color=GREEN if number < len(points) // 2 else VERMILION, linewidth=0.7, alpha=0.9)
         return ax
 
@@ -344,26 +336,8 @@ def _grid(lines: int = 17, steps: int = 201) -> Tensor:
     return torch.cat([torch.stack([across, along], -1), torch.stack([along, across], -1)])
 
 
-def _cloud(coefficients: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(1, CLOUD, coefficients, generator=generator, dtype=torch.float64)
-
-
 def _cut(c: Tensor, origin: Sequence[Tensor]) -> Tensor:
     """Coefficients that are finite, and so small that no product overflows; NaN where they come from what is not."""
     if is_plain(c) and (not c.numel() or float(torch.linalg.vector_norm(c.detach(), torch.inf)) <= LARGEST):
         return c
     return finite(overflow_cut(c, origin) if origin else c)
-
-
-def keeping_map(P: Polyhedron, **options: Any) -> MapInto:
-    """A map into P that leaves points of the set where they are; ``options`` are those of :class:`rayhull.MapInto`."""
-    into = MapInto(P, **options)
-    if not into.keeps_inside and options.get("method", "auto") == "auto":
-        into = MapInto(P, **{**options, "method": "nearest"})
-    if not into.keeps_inside:
-        raise ValueError(
-            f"method={options['method']!r} moves points of the set too, so nothing of what is there would be kept: use "
-            "'nearest', 'steps' or 'shrink'."
-        )
-    return into

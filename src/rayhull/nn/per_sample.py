@@ -9,6 +9,7 @@ else from the layer's point of the stated set, which stays where it is if the sa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +19,31 @@ from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which would load its compiler: a second
 
 from rayhull.errors import EmptySetError, RayhullError
-from rayhull.maps.closed_forms import onto_two_rows, times
+from rayhull.maps.closed_forms import onto_two_rows
 from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_look
 from rayhull.maps.leak import Leak, damped, leaking
-from rayhull.maps.shrink import as_single, gamma, proven, roundoff
+from rayhull.maps.shrink import (
+    LARGE,
+    Ends,
+    as_single,
+    clamped_inside,
+    drawn_inside,
+    gamma,
+    is_between,
+    proven,
+    roundoff,
+)
 from rayhull.maps.steps import Plane, mapped
 from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants
 from rayhull.nn.options import Options, Ranges
 from rayhull.nn.recognise import warn
-from rayhull.nn.ways import Nearest, value_of
+from rayhull.nn.ways import value_of
 from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import Sides, agree, zero_rows_hold
+from rayhull.projection.solve import sample_names
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 from rayhull.sets.cones import with_cones
 from rayhull.sets.frame import is_large
@@ -39,15 +51,15 @@ from rayhull.sets.rows import DEPENDENT, Array
 from rayhull.sets.systems import independent_sparse_rows
 
 if TYPE_CHECKING:
+    from rayhull.nn.blocks import Parts
     from rayhull.nn.map_into import MapInto
     from rayhull.sets.polyhedron import Polyhedron
 
 CERTIFIED = 1e-9  # more than the projection's own tolerance
 ENTRIES = 100_000  # of A, which graphs need as a constant
+OFF = 64  # roundings of the layer's dtype, by which a base point may miss an equality
 MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
-TINY = torch.finfo(torch.float32).tiny
-LARGE = 1e30  # the right-hand side of a row that says nothing
 
 
 class PerSample(Constants):
@@ -62,6 +74,7 @@ class PerSample(Constants):
     def __init__(self, P: Polyhedron, options: Options, varies: Ranges | None) -> None:
         super().__init__(options.factory)
         self.polyhedron, self.infeasible, self.scale = P, options.infeasible, options.scale
+        self.in_units = options.units is not None  # around the mean of the data, which need not be inside
         self.rule: BaseRule | None = None
         self.sought = False
         otherwise = "raise" if self.infeasible == "raise" else "least"
@@ -75,28 +88,23 @@ class PerSample(Constants):
                 self.conic = ConicPull(wide, options.factory)
         if varies is not None:
             self.find_rule(varies)
-        lengths = P.equalities.unit[2]
+        unit, _, lengths = P.equalities.unit
         self.constant("lengths", np.where(lengths > 0, lengths, 1.0), wide=True)  # of equalities
-        all_stated = len(P.equalities) == len(P.equality_rows)
-        self._large = all_stated and is_large(P)
-        if all_stated and not self._large and P.dim * len(P.equalities) <= ENTRIES:
-            self._keep_equalities(P)
+        self._large, alone = is_large(P), len(P.equalities) == len(P.equality_rows)
+        self._moves = alone and not self.in_units and (self._large or P.dim * len(P.equalities) <= ENTRIES)
+        if not self._large and P.dim * len(P.equalities) <= ENTRIES:
+            # what moves a point onto equalities, and what sides of those that depend on each other leave
+            self.constant("onto", np.linalg.pinv(unit.toarray(), rcond=DEPENDENT) / self.exact["lengths"])
+            if P.equalities.cancelling.shape[1]:
+                self.constant("cancelling", P.equalities.cancelling, wide=True)
         sums = _sums(P)
         self.has_sums = bool((sums < len(P.equalities)).any())
         self.index("sum_of", sums)
+        stated = {"b": P.inequalities.rhs, "b_eq": P.equalities.rhs, "lower": P.lower_bounds, "upper": P.upper_bounds}
         if P.dim * len(P.inequalities) <= ENTRIES:
-            self.constant("A", P.inequalities.matrix.toarray(), wide=True)
-        self.constant("b", P.inequalities.rhs, wide=True)
-        self.constant("b_eq", P.equalities.rhs, wide=True)
-        self.constant("lower", P.lower_bounds, wide=True)
-        self.constant("upper", P.upper_bounds, wide=True)
-
-    def _keep_equalities(self, P: Polyhedron) -> None:
-        """Register what moves a point onto equalities, and what sides of those that depend on each other leave."""
-        inverse, cancelling = np.linalg.pinv(P.equalities.unit[0].toarray(), rcond=DEPENDENT), P.equalities.cancelling
-        self.constant("onto", inverse / self.exact["lengths"])
-        if cancelling.shape[1]:
-            self.constant("cancelling", cancelling, wide=True)
+            stated["A"] = P.inequalities.matrix.toarray()
+        for name, values in stated.items():
+            self.constant(name, values, wide=True)
 
     def find_rule(self, varies: Ranges) -> None:
         """Take base points by an affine rule, where the ranges have one."""
@@ -111,29 +119,41 @@ class PerSample(Constants):
         self.constant("K", self.rule.matrix)
         self.constant("k", self.rule.offset)
 
+    def serves(self, parts: Parts, sides: Iterable[str]) -> bool:
+        """Whether the blocks' own ways take these sides, steps from a base point that meets the equalities."""
+        names = {*sides}
+        moves = self._moves or self.rule is not None or "base" in names
+        if names & {"A", "A_eq"} or ("b_eq" in names and not moves):
+            return False
+        if self.infeasible != "raise" and any(part.way.is_nearest for part in parts):
+            return False  # it refuses empty sets
+        return parts.takes(names)
+
     def base_of(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """The base point of each sample, None where it is the stated one. Shape: (\\*, d)
 
         It is the call's own; K θ + k where there is a rule; else the stated one, moved onto the sample's equalities.
         """
-        if sides.base is not None or sides.has_rows:
+        if sides.base is not None or sides.has_rows or (self.in_units and self.rule is None):
             return sides.base
         if sides.centre is not None:
             stated = stated + (sides.centre - self.centre).to(stated.dtype)
         if self.rule is None:
             if sides.b_eq is None:
                 return None if sides.centre is None else stated
-            if not ("onto" in self.exact or self._large):
-                return None
-            more = (sides.b_eq - self.b_eq).to(stated.dtype)
-            return stated + (more @ self.onto.mT if "onto" in self.exact else self._moved(more))
+            return stated + self._onto(sides.b_eq).to(stated.dtype) if self._moves else None
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
         lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
         return stacked @ self.K.mT + self.k
 
+    def _onto(self, b_eq: Tensor) -> Tensor:
+        """The least movement from the stated equalities onto those of the sample. Shape: (\\*, m_eq) → (\\*, d)"""
+        more = b_eq - self.b_eq
+        return self._moved(more) if self._large else more.to(self.onto.dtype) @ self.onto.mT
+
     def _moved(self, more: Tensor) -> Tensor:
-        """The least movement onto equalities whose right-hand sides have become more. Shape: (\\*, m_eq) → (\\*, d)"""
+        """The least movement onto equalities of a large set whose right-hand sides have become more."""
         kept, norms, plane = self._plane
         return plane.moved(more[..., kept] / norms.to(more))
 
@@ -160,6 +180,19 @@ class PerSample(Constants):
         else:
             defect = unit @ self.cancelling
         return agree(unit, defect, sides.b_eq.dtype).squeeze(-1)
+
+    def on_equalities(self, sides: Sides, stated: Tensor) -> Tensor | None:
+        """Which base points that came with the call meet the equalities; None: all. Shape: (\\*)"""
+        if sides.base is None or self.in_units or not ("onto" in self.exact or self._large):
+            return None
+        due = stated if sides.b_eq is None else stated + self._onto(sides.b_eq)
+        away, unit = (sides.base - due).double(), self.polyhedron.equalities.unit[0]
+        if self._large:
+            off, steep = mapped(away, unit.__matmul__, unit.T.__matmul__), unit.shape[1] ** 0.5
+        else:
+            off, steep = away @ self.onto.double(), self.onto.abs().sum(0)
+        size = steep * (sides.base.abs() + due.abs()).amax(-1, keepdim=True)
+        return (off.abs() <= OFF * torch.finfo(self.dtype).eps * size).all(-1)
 
     def without_stated(self, sides: Sides, *, strict: bool) -> Sides:
         """The same, what is as the set states it left out: the layer's own map serves then.
@@ -198,20 +231,23 @@ class PerSample(Constants):
 
     def points(self, u: Tensor, sides: Sides) -> Tensor:
         """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
-        shape, outside = self.polyhedron.shape, sides.has_rows and hides_numbers(u)
-        breaks = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        if outside and not (breaks and not self._is_closed(sides)):
-            return self._in_closed_form(u, sides)
+        hidden = sides.has_rows and hides_numbers(u)
         flat, batch, own = self._spread(u, sides)
         known = flat.isfinite().all(-1)
-        x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *shape)
-        given = own.without_base(shape)
-        has_formula = is_away(u.device) and not sides.has_rows
-        formula = formula_of(self.nearest.projector, own.given, u.device) if has_formula else None
-        if formula is not None:
-            near: Tensor = formula(x, given)  # NaN where a set is empty
+        x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *self.polyhedron.shape)
+        given = own.without_base(self.polyhedron.shape)
+        formula = (
+            formula_of(self.nearest.projector, own.given, u.device)
+            if is_away(u.device) and not sides.has_rows
+            else None
+        )
+        if hidden and self.is_closed(own.given, 0 if own.A is None else own.A.shape[-2]):
+            near, met = self._onto_rows(x.flatten(1), own)
+            known = known & met
+        elif formula is not None:
+            near = formula(x, given)  # NaN where a set is empty
         else:
-            near = _outside_graphs(self.nearest, x, given) if outside else self.nearest(x, **given)
+            near = _outside_graphs(self.nearest, x, given) if hidden else self.nearest(x, **given)
         if self.infeasible == "nan" and not hides_numbers(u):
             missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
             known = known & ~missed
@@ -225,26 +261,17 @@ class PerSample(Constants):
         batch = sides.batch(tuple(u.shape[:-1]))
         return u.expand(*batch, -1).reshape(-1, u.shape[-1]), batch, sides.spread(batch, dtype or u.dtype)
 
-    def _is_closed(self, sides: Sides) -> bool:
-        """Whether one or two rows of the sample are all there is."""
+    def is_closed(self, sides: Iterable[str], rows: int) -> bool:
+        """Whether one or two rows of the sample are all there is: their nearest point has a formula, for graphs."""
         P = self.polyhedron
         alone = not len(P.equality_rows) and len(P.rows) == len(P.layout.inequalities)
-        alone = alone and self.nearest.projector.weights is None
-        return alone and set(sides.given) <= {"A", "b"} and sides.A is not None and sides.A.shape[-2] <= 2
+        return alone and self.nearest.projector.weights is None and {*sides} <= {"A", "b"} and 0 < rows <= 2
 
-    def _in_closed_form(self, u: Tensor, sides: Sides) -> Tensor:
-        """A formula, which graphs hold."""
-        if not self._is_closed(sides):
-            raise RayhullError(
-                "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows (A, A_eq) come "
-                "with the sample: call the layer outside."
-            )
-        flat, batch, own = self._spread(u, sides)
-        b = self.b.expand(len(flat), -1) if own.b is None else own.b
-        assert own.A is not None
-        x, found = onto_two_rows(flat, own.A, b)
-        x, _ = onto_two_rows(x, own.A, b)  # what solving left
-        return torch.where(found.unsqueeze(-1), x, torch.full_like(x, torch.nan)).reshape(*batch, flat.shape[-1])
+    def _onto_rows(self, x: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
+        assert sides.A is not None
+        b = self.b.expand(x.shape[0], -1) if sides.b is None else sides.b
+        near, met = onto_two_rows(x, sides.A, b)
+        return onto_two_rows(near, sides.A, b)[0], met  # what solving left
 
     # -- strict ------------------------------------------------------------------------------------------------------
 
@@ -254,31 +281,36 @@ class PerSample(Constants):
         Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
         """
         flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
-        single = self._own("lower", own) == self._own("upper", own)  # coordinates of one value
+        x0 = None if base is None else base.expand(*batch, -1).reshape(flat.shape).detach().double()
+        low, high, fixed = self._own("lower", own), self._own("upper", own), len(self.polyhedron.layout.fixed)
+        stated = not fixed and own.lower is own.upper is None
+        single = None if stated else low == high
         if self.conic is not None:
-            start = None if base is None else base.expand(*batch, -1).reshape(flat.shape)
-            out = self.conic(flat, x.dtype, start, own)
-            held = ~out.isnan().any(-1) & self._is_within(out, own, single, clamped=False)
-            return self._refused(out, held, flat, own).reshape(*batch, flat.shape[-1])
-        rows = self._stated_rows() if own.A is None else own.A.double()
-        rhs = self._own("b", own).expand(flat.shape[0], -1)
-        if base is not None:
-            x0 = base.expand(*batch, -1).reshape(flat.shape).detach().double()
-            both = torch.stack([self._shrunk(flat.double(), x0, rows, rhs, own, single), x0]).to(x.dtype)
-            out, safe = both = self._within(both, own)
-            held, base_held = proven(both, rows, rhs)
-            out = torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe)
-            held = held | base_held
+            out = self.conic(flat, x.dtype, x0, own)
+            held = ~out.isnan().any(-1)
+            off = (out.double() - low).abs() > torch.finfo(x.dtype).eps * low.abs()
+            ends = Ends(low, high, single if single is None else single & ~off)
         else:
-            margin = 8 * as_single(roundoff(x.dtype) + gamma(flat.shape[-1]))
-            out = self._within(self._tightened(flat, own, rows, margin), own)
+            ends = Ends(low, high, single)
+            rows = self._stated_rows() if own.A is None else own.A.double()
+            out, held = self._proven(flat, x0, own, rows, self._own("b", own).expand(flat.shape[0], -1), ends)
+        return self._refused(out, held & is_between(out, ends), flat, own).reshape(*batch, flat.shape[-1])
+
+    def _proven(
+        self, x: Tensor, x0: Tensor | None, sides: Sides, rows: Tensor, rhs: Tensor, ends: Ends
+    ) -> tuple[Tensor, Tensor]:
+        """Points in the dtype of x between their bounds, and whether their rows are proven."""
+        if x0 is not None:
+            both = torch.stack([drawn_inside(x.double(), x0, rows, rhs, ends, x.dtype), x0]).to(x.dtype)
+            out, safe = both = clamped_inside(both, ends)
+            held, base_held = proven(both, rows, rhs)
+            return torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe), held | base_held
+        out = self._tightened(x, sides, rows, rhs, ends, 8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])))
+        held = proven(out, rows, rhs)
+        if x.dtype == torch.float64 and may_look(x) and not bool(held.all()):  # certified to less than an ulp
+            out = torch.where(held.unsqueeze(-1), out, self._tightened(x, sides, rows, rhs, ends, CERTIFIED))
             held = proven(out, rows, rhs)
-            unproven = may_look(x) and not bool(held.all())
-            if x.dtype == torch.float64 and unproven:  # nearest points are certified to less than an ulp
-                again = self._within(self._tightened(flat, own, rows, CERTIFIED), own)
-                out = torch.where(held.unsqueeze(-1), out, again)
-                held = proven(out, rows, rhs)
-        return self._refused(out, held & self._is_within(out, own, single), flat, own).reshape(*batch, flat.shape[-1])
+        return out, held
 
     def _stated_rows(self) -> Tensor:
         """A (m, d) in float64."""
@@ -297,51 +329,22 @@ class PerSample(Constants):
         given = getattr(sides, name)
         return (getattr(self, name) if given is None else given).double()
 
-    def _shrunk(self, x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, sides: Sides, single: Tensor) -> Tensor:
-        """x drawn towards the base point, with the margins of docs/strict.md, row by row."""
-        low, high = self._own("lower", sides), self._own("upper", sides)
-        y = (x - x0).masked_fill(single, 0.0)  # one value is kept anyway
-        u, g = roundoff(self.dtype), gamma(x.shape[-1])
-        absolute = rows.abs()
-        steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
-        values = times(rows, y) + as_single(g + u) * steep * y.abs().amax(-1, keepdim=True)
-        margin = as_single(u + 2 * g) * size + as_single(max(TINY, u * torch.finfo(self.dtype).tiny)) * steep
-        above, below = high - x0, x0 - low
-        slack = torch.cat([(rhs - times(rows, x0) - margin).expand_as(values), above, below], -1).clamp(0.0, LARGE)
-        share = (torch.cat([values, y, -y], -1) / slack).nan_to_num(0.0, torch.inf, -torch.inf)  # 0 / 0: it stays
-        return x0 + y / share.amax(-1, keepdim=True).clamp_min(1.0)
-
-    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, share: float) -> Tensor:
+    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, b: Tensor, ends: Ends, share: float) -> Tensor:
         """The nearest point of the set less a margin of each row and bound, a share of what is added up in it."""
-        P, largest = self.polyhedron, x.double().nan_to_num(0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
-        b, low, high = (self._own(name, sides) for name in ("b", "lower", "upper"))
+        layout, largest = self.polyhedron.layout, x.double().nan_to_num(0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
+        low, high, _ = ends
         share_of = torch.where(high > low, share, 0.0)  # a coordinate with one value keeps it
         tight: dict[str, Tensor | None] = {"base": None}
         if rows.shape[-2]:
             tight["b"] = b - share * (rows.abs().sum(-1) * largest + b.abs())
-        if sides.upper is not None or P.layout.upper.size:
+        if sides.upper is not None or layout.upper.size:
             tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
-        if sides.lower is not None or P.layout.lower.size:
+        if sides.lower is not None or layout.lower.size:
             tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
-        return self.points(x.double(), sides._replace(**tight)).to(x.dtype)
-
-    def _is_within(self, x: Tensor, sides: Sides, single: Tensor, *, clamped: bool = True) -> Tensor:
-        """Whether coordinates are between bounds, which may cross; those of one value up to rounding. (n, d) → (n,)"""
-        wide, low, high = x.double(), self._own("lower", sides), self._own("upper", sides)
-        if not clamped:
-            single = single & ((wide - low).abs() <= torch.finfo(x.dtype).eps * low.abs())
-        return ((wide <= high) & (wide >= low) | single).all(-1)
-
-    def _within(self, x: Tensor, sides: Sides) -> Tensor:
-        """x clamped to the outermost numbers of its dtype inside the bounds; the nearest one where these are equal."""
-        low, high = self._own("lower", sides), self._own("upper", sides)
-        ends = _below(torch.stack(torch.broadcast_tensors(-low, high)), x.dtype)  # type: ignore[no-untyped-call]
-        x = torch.minimum(torch.maximum(x, -ends[0]), ends[1])
-        if not (len(self.polyhedron.layout.fixed) or (sides.lower is not None and sides.upper is not None)):
-            return x
-        return torch.where(low == high, low.to(x.dtype), x)
+        return clamped_inside(self.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
 
     def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
+        """Points that hold; for the others what the layer was told to do."""
         hidden = not may_look(held)
         if not hidden and bool(held.all()):
             return out
@@ -353,59 +356,53 @@ class PerSample(Constants):
             return torch.where(held.unsqueeze(-1), out, x)
         other = 'infeasible="nan" or strict=False' if self.conic is None else "strict=False"
         raise RayhullError(
-            f"strict=True cannot certify samples {_listed(lost.nonzero().squeeze(-1))}: their sets are empty, or too "
+            f"strict=True cannot certify {sample_names(lost.nonzero())}: their sets are empty, or too "
             f"thin for {x.dtype}. Give base points inside them (base=), or use {other}."
         )
 
 
 @_disable_dynamo  # torch.compile breaks its graph there
 def _outside_graphs(nearest: NearestPoint, x: Tensor, sides: dict[str, Tensor]) -> Tensor:
+    if torch.compiler.is_compiling() or hides_numbers(x):
+        raise RayhullError(
+            "torch.compile, torch.export and vmap cannot take the nearest point of sets whose rows (A, A_eq) come with "
+            "the sample: call the layer outside."
+        )
     found: Tensor = nearest(x, **sides)
     return found
 
 
 def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dtype) -> Tensor:
     """Points of the samples' own sets in a dtype, flat; strict where the layer is. Shape: (\\*, k) → (\\*, d)"""
-    own = into._per_sample
+    own, batch = into._per_sample, sides.batch(tuple(c.shape[:-1]))
     if sides.b is not None:
         sides = sides._replace(b=sides.b.clamp_max(min(LARGE, torch.finfo(sides.b.dtype).max)))
-    batch = sides.batch(tuple(c.shape[:-1]))
     base = own.base_of(sides, into.base)
-    if base is not None and not sides.has_rows and base.shape[:-1] != batch:
-        base = base.expand(*batch, -1)
-    if not _follows(into, sides, base):
+    if not own.serves(into.parts, sides.given):
         base, x = sides.base, _nearest(into, c, sides, leak)
     else:
-        moved = sides._replace(base=None if base is None else base.to(c.dtype))
-        held = zero_rows_hold(own.polyhedron, sides)
-        judged = [own for own in (into.parts.certified(moved), own.agreeing(sides), held) if own is not None]
+        moved = sides._replace(base=None if base is None else base.expand(*batch, -1).to(c.dtype))
+        asked = [into.parts.certified(moved), own.agreeing(sides), zero_rows_hold(own.polyhedron, sides)]
+        if into.strict or asked[0] is not None:  # nearest points alone start from nowhere
+            asked.append(own.on_equalities(sides, into.base))
+        judged = [each for each in asked if each is not None]
         certified = reduce(torch.logical_and, judged).expand(batch) if judged else None
         known = certified is None or own.is_unseen(certified) or bool(certified.all())
         run = _from_base if known else _apart
         x = run(into, c.expand(*batch, -1), moved, certified, leak)
-        base = (into.base if base is None and certified is not None else base) if known else None
+        stated = None if certified is None or own.in_units else into.base
+        base = (stated if base is None else base) if known else None
     x = x.to(dtype)
     return value_of(own.strict_points(x, base, sides), x) if into.strict else x
 
 
-def _follows(into: MapInto, sides: Sides, base: Tensor | None) -> bool:
-    """Whether the blocks' own ways take these sides: steps need a base point that meets the equalities."""
-    own = into._per_sample
-    if sides.has_rows or (own.rule is not None and base is None):
-        return False
-    if own.infeasible != "raise" and any(isinstance(part.way, Nearest) for part in into.parts):
-        return False  # it refuses empty sets
-    return into.parts.takes(sides.given, moved=base is not None)
-
-
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
-    if not into.keeps_inside:
-        u = into._per_sample.in_shares(into.parts(c), sides)
-        found = into._per_sample.nearest.projector.direct(u, None, sides)
-        return into._per_sample.points(u, sides) if found is None else found
-    u, past = into.parts.unconstrained(c), Leak(leak, into.units, into._block)
-    found = into._per_sample.nearest.projector.direct(u, past if leak else None, sides)
-    return leaking(into._per_sample.points(damped(u, leak), sides), u, past) if found is None else found
+    """The nearest points of the samples' own sets; without an unconstrained point, to points of the stated one."""
+    own = into._per_sample
+    u = into.parts.unconstrained(c) if into.keeps_inside else own.in_shares(into.parts(c), sides)
+    past = Leak(leak, into.units, into._block)
+    found = own.nearest.projector.direct(u, past if leak else None, sides)
+    return leaking(own.points(damped(u, leak), sides), u, past) if found is None else found
 
 
 def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
@@ -419,43 +416,27 @@ def _from_base(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None,
 def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, leak: float) -> Tensor:
     """Samples whose base point has slack from there, the others by their nearest points."""
     assert certified is not None
-    batch, d = tuple(certified.shape), into.polyhedron.dim
-    spread, flat = sides.spread(batch, c.dtype), c.expand(*batch, -1).reshape(-1, c.shape[-1])
-    _refuse_nan(spread)
+    batch, c = tuple(certified.shape), c.reshape(-1, c.shape[-1])
+    _refuse_nan(spread := sides.spread(batch, c.dtype))
     fine, lost = (which.nonzero().squeeze(-1) for which in (certified.reshape(-1), ~certified.reshape(-1)))
     given = [Sides(**{name: getattr(spread, name)[which] for name in spread.given}) for which in (fine, lost)]
     try:
-        near = into._per_sample.points(into.parts.unconstrained(flat[lost]), given[1])
+        near = _nearest(into, c[lost], given[1], leak)
     except EmptySetError as error:  # it counts the lost samples, not those of the batch
         text = re.sub(r"sample (\d+)", lambda found: f"sample {int(lost[int(found[1])])}", str(error))
-        raise EmptySetError(f"among samples {_listed(lost)}: {text}", error.rows) from None
-    out = near.new_zeros(len(flat), d).index_copy(0, lost, near)
+        raise EmptySetError(f"among {sample_names(lost)}: {text}", error.rows) from None
+    out = near.new_zeros(len(c), near.shape[-1]).index_copy(0, lost, near)
     if len(fine):
-        out = out.index_copy(0, fine, into.parts(flat[fine], given[0], leak).to(out.dtype))
-    return out.reshape(*batch, d)
-
-
-def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:
-    """A number of the dtype that is not above the bound, at most three below the largest one. ONNX has no nextafter."""
-    if dtype == torch.float64:
-        return bound
-    info = torch.finfo(dtype)
-    near = bound.to(dtype).clamp(info.min, info.max)
-    return torch.where(near.double() > bound, near - (near.abs() * info.eps + info.tiny * info.eps), near)
-
-
-def _listed(samples: Tensor) -> str:
-    """Their numbers, the first eight."""
-    more = f" and {len(samples) - 8} others" if len(samples) > 8 else ""
-    return ", ".join(str(int(i)) for i in samples[:8]) + more
+        out = out.index_copy(0, fine, into.parts(c[fine], given[0], leak).to(out.dtype))
+    return out.reshape(*batch, -1)
 
 
 def _refuse_nan(sides: Sides) -> None:
     """A side that holds NaN is told apart from a set that is empty."""
     for name in sides.given:
-        bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero().squeeze(-1)
+        bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero()
         if len(bad):
-            raise ValueError(f"{name} must hold numbers, got NaN in samples {_listed(bad)}.")
+            raise ValueError(f"{name} must hold numbers, got NaN in {sample_names(bad)}.")
 
 
 def _sums(P: Polyhedron) -> Array:

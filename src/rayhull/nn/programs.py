@@ -12,8 +12,7 @@ from torch._decomp import get_decompositions
 
 from rayhull.errors import RayhullError, optional
 from rayhull.nn.arrays import OPERATIONS, Array, Input, Node, Program, evaluated
-from rayhull.nn.export import example_sides, first_argument, of_weights
-from rayhull.nn.map_into import MapInto
+from rayhull.nn.export import example_call, first_argument, of_weights
 from rayhull.nn.strict import short
 
 LEFT_OUT = ("dtype", "device", "layout", "pin_memory", "memory_format", "non_blocking")  # a node knows its dtype
@@ -135,14 +134,9 @@ def _features(module: nn.Module, example: Tensor | None) -> Tensor:
 
 def _exported(module: nn.Module, features: Tensor, sides: Sequence[str]) -> torch.export.ExportedProgram:
     """The graph in the core operators of ATen; detach stays, which says where there is no derivative."""
-    given = {name: side.to(features) for name, side in example_sides(module, sides).items()}
+    given, dynamic = example_call(module, features, sides)
     for value in (features, *given.values()):
         value.requires_grad_(torch.is_grad_enabled() and value.is_floating_point())
-    batch = torch.export.Dim("batch")
-    dynamic = {name: {0: batch} for name in (first_argument(module, given), *given)}
-    for layer in module.modules():
-        if isinstance(layer, MapInto):
-            layer.prepare()
     program = torch.export.export(module, (features,), given, dynamic_shapes=dynamic)
     table = {**torch.export.default_decompositions(), **get_decompositions(SPLIT)}
     return program.run_decompositions({op: how for op, how in table.items() if op is not aten.detach.default})

@@ -216,7 +216,11 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     if is_short(P):
         return nearest(P, options, "the nearest point, by an interior point: its rows have a short sparse factor")
     if is_filled(P):
-        return _untried(P, options)
+        warn(
+            f"{len(P.inequalities)} rows in {P.dim} coordinates are too many for a factor: the shrink is taken, which "
+            'may learn slowly. method="nearest" learns well and takes longer; method="shrink" says that you know.'
+        )
+        return shrink(P, options, "bounds clamped, then a shrink: too many rows for steps with a factor")
     trial, near = Trial.of(P, *seen(P, options)), NEARLY if is_large(P) else NEAR
     count, way, left = trial.best(near=near)
     why = left_of_the_way(left, trial.judge)
@@ -251,14 +255,6 @@ def probabilities(P: Polyhedron, options: Options) -> Choice | None:
 def is_filled(P: Polyhedron) -> bool:
     """Whether a factor, dense or sparse, would take too long."""
     return is_large(P) and P.rows.matrix.nnz + P.equality_rows.matrix.nnz > ENTRIES
-
-
-def _untried(P: Polyhedron, options: Options) -> Choice:
-    warn(
-        f"{len(P.inequalities)} rows in {P.dim} coordinates are too many for a factor: the shrink is taken, which may "
-        'learn slowly. method="nearest" learns well and takes longer; method="shrink" says that you know.'
-    )
-    return shrink(P, options, "bounds clamped, then a shrink: too many rows for steps with a factor")
 
 
 def warn(message: str) -> None:
@@ -370,6 +366,3 @@ class InUnits(Way):
 
     def certified(self, sides: Sides) -> Tensor | None:
         return self.way.certified(self._scaled(sides))
-
-
-Nearest.form_of = staticmethod(form_of)  # type: ignore[method-assign]

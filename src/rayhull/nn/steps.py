@@ -1,7 +1,7 @@
 """Steps towards the nearest point and the shrink, as a way into a block, and the trial that says how many are near.
 
 Base point, units and bounds are those of :class:`rayhull.nn.ways.Seen`; the steps themselves are in
-:mod:`rayhull.maps.steps`, the gauge of the shrink in :mod:`rayhull.nn.scaling`.
+:mod:`rayhull.maps.steps`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from rayhull.maps.steps import (
     sums_of_neighbours,
 )
 from rayhull.maps.steps import factor as factor_of
-from rayhull.nn.constants import Factory
-from rayhull.nn.scaling import Gauge, Product
+from rayhull.nn.constants import Factory, Gauge, Product
 from rayhull.nn.ways import Seen, closed
 from rayhull.projection import project
 from rayhull.projection.sides import NONE, Sides
@@ -68,7 +67,7 @@ class Steps(Seen):
             over several, which follow points that are far away.
     """
 
-    has_base = True
+    follows = frozenset({"b_eq"})
     onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
     wide: Factor | None = None
 
@@ -91,7 +90,7 @@ class Steps(Seen):
         if len(P.layout.fixed):
             self.index("single", np.isin(np.arange(P.dim), P.layout.fixed))
         if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
-            self.follows = frozenset({"b", "lower", "upper"} if self.bounded else {"b"})
+            self.follows |= {"b", "lower", "upper"} if self.bounded else {"b"}
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())

@@ -24,8 +24,7 @@ from rayhull.maps.graphs import is_plain
 from rayhull.maps.order import running_maximum
 from rayhull.maps.shrink import EPS, gamma, inwards, pull, roundoff
 from rayhull.maps.steps import clamped
-from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge
+from rayhull.nn.constants import Constants, Factory, Gauge
 from rayhull.projection.plan import chain_path
 from rayhull.sets.frame import equality_basis, interior_ray, refuse_thin, slack_below
 from rayhull.sets.rows import Array

@@ -20,8 +20,7 @@ from rayhull.maps.graphs import is_away, is_differentiated, is_plain
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import factor, smooth_factor
 from rayhull.maps.steps import clamped
-from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.scaling import Gauge
+from rayhull.nn.constants import Constants, Factory, Gauge
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
 from rayhull.projection.sides import NONE, Sides
@@ -61,15 +60,14 @@ class Way(Constants):
     Attributes:
         coefficients: how many numbers one block takes.
         keeps_inside: whether coefficients are coordinates, and points of the block stay where they are.
-        follows: which sides of the sample ``forward`` takes into account; b_eq needs a base point that meets it.
+        follows: which sides of the sample ``forward`` takes into account, with a base point that meets the equalities.
         is_nearest: whether it is the nearest point, which all kinds of blocks can take together.
-        has_base: whether it starts from a base point, with which it can follow b_eq.
         elsewhere: what runs in graphs and on other devices, in words; nothing where it is the same.
         shrinking, smooth: switches of the shrink.
     """
 
     coefficients: int
-    keeps_inside = is_nearest = has_base = False
+    keeps_inside = is_nearest = False
     follows: frozenset[str] = frozenset()
     shrinking, smooth, elsewhere = True, False, ""
 
@@ -188,16 +186,13 @@ class Nearest(Seen):
         if is_away(self.device):
             self.prepare()
 
-    @staticmethod
-    def form_of(P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None) -> Any:
-        """The form in tensor operations; :mod:`rayhull.nn.recognise`, which knows blocks and trials, puts it here."""
-        raise NotImplementedError
-
     def prepare(self) -> None:
+        from rayhull.nn.recognise import form_of  # which knows blocks and trials
+
         formula_of(self.projector, device=self.device)  # makes its constants
         if not self._forms and formula_of(self.projector, self.follows) is None:
             P, base, units = self.projector.polyhedron, self.exact["base"], self.exact["units"]
-            self._forms = [self.form_of(P, base, units, self.factory, self.weights)]
+            self._forms = [form_of(P, base, units, self.factory, self.weights)]
             self.elsewhere = self._forms[0].elsewhere if formula_of(self.projector) is None else ""
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:

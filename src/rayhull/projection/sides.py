@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from rayhull.maps.graphs import is_plain
-from rayhull.sets.reading import misshapen, refuse_unknown, side_shapes
+from rayhull.sets.reading import event_last, misshapen, refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
     from rayhull.sets.statement import Statement
@@ -136,7 +136,8 @@ CONIC = ("h", "centre")  # what sets with cones take, too
 class TakesSides(nn.Module):
     """A module that sides come to by name, as torch.export wants them, and that has them as one record."""
 
-    also: frozenset[str] = frozenset()  # what a call may give by name beside sides
+    polyhedron: Any
+    axis = -1  # of the event, in what comes and goes; inside it is the last
 
     def forward(
         self,
@@ -151,20 +152,23 @@ class TakesSides(nn.Module):
         base: Tensor | None = None,
         h: Tensor | None = None,
         centre: Tensor | None = None,
-        **more: Any,
+        **unknown: Any,
     ) -> Tensor:
         """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
 
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
         A_eq (\\*, m_eq, d), h (\\*, cones)
         """
-        if more and (unknown := more.keys() - self.also):
+        if unknown:
             raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
-        if b is b_eq is lower is upper is A is A_eq is base is h is centre is None:
-            return self._points(features, NONE, **more)
-        return self._points(features, Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre), **more)
+        stated = b is b_eq is lower is upper is A is A_eq is base is h is centre is None
+        sides = NONE if stated else Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)
+        if self.axis == -1:
+            return self._points(features, sides)
+        features, moved = event_last(self.polyhedron, features, self.axis, **sides._asdict())
+        return self._points(features, NONE if stated else Sides(**moved)).movedim(-1, self.axis)
 
-    def _points(self, features: Tensor, sides: Sides, **more: Any) -> Tensor:
+    def _points(self, features: Tensor, sides: Sides) -> Tensor:
         raise NotImplementedError
 
 

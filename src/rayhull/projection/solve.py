@@ -58,7 +58,7 @@ class Projected:
         """Samples without a feasible point: refused by their names, or answered by the least violation."""
         if len(samples) and infeasible == "raise":
             raise EmptySetError(
-                f"No point satisfies the right-hand sides and bounds of {_names(samples)}. "
+                f"No point satisfies the right-hand sides and bounds of {sample_names(samples)}. "
                 'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
             )
         if len(samples):
@@ -123,7 +123,7 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
     if infeasible == "raise" and len(lost := unproven_empty(problem, solution, UNSOLVED)):
         worst = float(solution.residual[lost].max())
         raise UnverifiedError(
-            f"No certified nearest point for {_names(lost // count)}: the KKT residual is {worst:.1e} after "
+            f"No certified nearest point for {sample_names(lost // count)}: the KKT residual is {worst:.1e} after "
             f"{', '.join(tried)}. Are the numbers of very different sizes, or rows nearly parallel?"
         )
     empty = (solution.status != SOLVED).nonzero()[:, 0]
@@ -222,7 +222,8 @@ def _mask(samples: list[Tensor], n: int, like: Tensor) -> Tensor:
     return mask
 
 
-def _names(samples: Tensor, most: int = 8) -> str:
+def sample_names(samples: Tensor, most: int = 8) -> str:
+    """Their numbers in words."""
     numbers = torch.unique(samples).tolist()
     text = ", ".join(map(str, numbers[:most]))
     more = f" and {len(numbers) - most} others" if len(numbers) > most else ""
