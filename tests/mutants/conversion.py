@@ -279,7 +279,7 @@ MUTANTS = [
     ),
     Mutant(
         "conversion/budget.py",
-        "isinstance(most, Real) and most >= 0",
+        "isinstance(most, Real) and float(most) >= 0",
         "isinstance(most, Real)",
         ("test_conversion_limits.py::test_a_budget_that_is_no_number_is_refused",),
         "a limit that is not a number is no limit",

@@ -47,7 +47,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, most in vars(self).items():
-            if most is not None and not (isinstance(most, Real) and most >= 0):
+            if most is not None and not (isinstance(most, Real) and float(most) >= 0):
                 raise ValueError(f"{name} must be a number, 0 or more, or None for no limit, got {most!r}.")
 
     def seconds(self) -> float:

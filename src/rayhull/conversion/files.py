@@ -309,8 +309,12 @@ def format_cdd(item: Polyhedron | Generators) -> str:
     if any(linear):
         lines.append(" ".join(map(str, ["linearity", sum(linear), *(i + 1 for i, on in enumerate(linear) if on)])))
     lines += ["begin", f"{len(table)} {len(table[0]) if table else 0} {kind}"]
-    lines += [" " + " ".join(repr(float(v)) if kind == "real" else str(v) for v in row) for row in table]
+    lines += [" " + " ".join(_text(v, kind) for v in row) for row in table]
     return "\n".join([*lines, "end", ""])
+
+
+def _text(value: Any, kind: str) -> str:
+    return repr(float(value)) if kind == "real" else str(value)
 
 
 def _inequality_table(P: Polyhedron) -> tuple[str, list[list[Any]], list[bool], bool]:

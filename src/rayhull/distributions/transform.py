@@ -195,7 +195,7 @@ class RowsConstraint(constraints.Constraint):
     def check(self, value: Tensor) -> Tensor:
         """Whether each point keeps its own rows. Shape: (\\*, d) → booleans (\\*)."""
         parts = (value, 1), (self.A, 2), (self.b, 1)  # each with the axes of its own
-        batch = torch.broadcast_shapes(*(v.shape[: v.ndim - own] for v, own in parts))
+        batch = torch.broadcast_shapes(*(v.shape[: v.ndim - own] for v, own in parts))  # type: ignore[no-untyped-call]
         x, A, b = (v.detach().expand(*batch, *v.shape[v.ndim - own :]) for v, own in parts)
         return Polyhedron(np.zeros((0, x.shape[-1]))).contains(x, A=A, b=b)
 
