@@ -105,11 +105,14 @@ def test_a_factor_in_floats_takes_the_path_to_the_same_point(scale):
     """A factor with many more entries than the rows is taken in floats until the active set is known."""
     P, inside = flow(300, 900)
     own = plan(P)[0].form.matrix.intervals
-    assert own is not None and own.by_rows and len(own.pattern_rows) > 3 * len(own.data)
+    assert own is not None
+    assert own.by_rows
+    assert len(own.pattern_rows) > 3 * len(own.data)
     x = inside + points(P, 9, scale)
     z, info = rh.project(P, x, return_info=True)
     assert info.solvers == ("interior point",)
-    assert not info.fallback.any() and int(info.steps.max()) <= 30
+    assert not info.fallback.any()
+    assert int(info.steps.max()) <= 30
     assert float(info.residual.max()) < 1e-14
     torch.testing.assert_close(z[0], torch.from_numpy(peer(P, x[0].numpy())), atol=1e-5, rtol=0)
 
