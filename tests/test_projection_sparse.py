@@ -100,6 +100,24 @@ def test_the_point_is_the_one_that_other_solvers_find(P):
 
 
 @needs_core
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_a_factor_in_floats_takes_the_path_to_the_same_point(scale):
+    """A factor with many more entries than the rows is taken in floats until the active set is known."""
+    P, inside = flow(300, 900)
+    own = plan(P)[0].form.matrix.intervals
+    assert own is not None
+    assert own.by_rows
+    assert len(own.pattern_rows) > 3 * len(own.data)
+    x = inside + points(P, 9, scale)
+    z, info = rh.project(P, x, return_info=True)
+    assert info.solvers == ("interior point",)
+    assert not info.fallback.any()
+    assert int(info.steps.max()) <= 30
+    assert float(info.residual.max()) < 1e-14
+    torch.testing.assert_close(z[0], torch.from_numpy(peer(P, x[0].numpy())), atol=1e-5, rtol=0)
+
+
+@needs_core
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_points_near_and_far_are_certified(name, scale):
@@ -119,6 +137,13 @@ def test_far_points_take_the_interior_point_few_steps_more(name, scale):
     _, info = rh.project(SETS[name], points(SETS[name], 16, scale), return_info=True)
     assert info.solvers == ("interior point",)
     assert int(info.steps.max()) <= 40
+
+
+@needs_core
+def test_steps_of_no_length_end_an_attempt():
+    P = SETS["increasing and concave"]
+    _, info = rh.project(P, points(P, 8, 1e6), return_info=True)
+    assert int(info.steps.max()) <= 120  # with what is solved again from close by
 
 
 @needs_core

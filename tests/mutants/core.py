@@ -274,6 +274,20 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/interior_point.cpp",
+        "        std::copy(rough_dw_.begin(), rough_dw_.end(), dw.begin());",
+        "",
+        ("test_projection_sparse.py::test_a_factor_in_floats_takes_the_path_to_the_same_point",),
+        "what the factor in floats solved is thrown away",
+    ),
+    Mutant(
+        "core/source/projection/interior_point.cpp",
+        "      if (!any(length > STALLED)) return;",
+        "",
+        ("test_projection_sparse.py::test_steps_of_no_length_end_an_attempt",),
+        "steps of no length are taken to the last",
+    ),
+    Mutant(
+        "core/source/projection/interior_point.cpp",
         "const Eight share = width_ / distance_;",
         "const Eight share = ONE;",
         ("test_projection_sparse.py::test_far_points_take_the_interior_point_few_steps_more",),
