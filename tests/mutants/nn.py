@@ -320,10 +320,10 @@ MUTANTS = [
     ),
     Mutant(
         "nn/per_sample.py",
-        "or (self.in_units and self.rule is None):",
-        "or False:",
+        "alone and not self.in_units and (",
+        "alone and (",
         ("test_axis_and_units.py::test_a_strict_layer_in_units_keeps_the_sides_of_the_sample",),
-        "a layer in units takes the mean of its data for a point inside the set of a sample",
+        "graphs of a layer in units take the equalities of a sample for the stated ones",
     ),
     Mutant(
         "nn/per_sample.py",

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rayhull.conversion.files import read, write
-from rayhull.errors import FileFormatError, optional
+from rayhull.errors import FileFormatError, MissingExtraError
 from rayhull.nn.layers import Constrained
 from rayhull.sets.polyhedron import Polyhedron
 
 if TYPE_CHECKING:
     from typing import Self
 
-hub = optional("huggingface_hub", "huggingface_hub", "hub", "Saving to the hub")
+try:
+    import huggingface_hub as hub
+except ImportError:
+    raise MissingExtraError("huggingface_hub", "hub", "Saving to the hub") from None
 
 
-class HubConstrained(Constrained, hub.ModelHubMixin):  # type: ignore[misc, name-defined]
+class HubConstrained(Constrained, hub.ModelHubMixin):  # type: ignore[misc]
     """:class:`rayhull.Constrained` with ``save_pretrained``, ``from_pretrained`` and ``push_to_hub``.
 
     Options must be plain values (names, numbers), not functions of your own.

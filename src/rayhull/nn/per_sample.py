@@ -134,7 +134,7 @@ class PerSample(Constants):
 
         It is the call's own; K θ + k where there is a rule; else the stated one, moved onto the sample's equalities.
         """
-        if sides.base is not None or sides.has_rows or (self.in_units and self.rule is None):
+        if sides.base is not None or sides.has_rows:
             return sides.base
         if sides.centre is not None:
             stated = stated + (sides.centre - self.centre).to(stated.dtype)

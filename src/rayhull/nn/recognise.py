@@ -366,3 +366,6 @@ class InUnits(Way):
 
     def certified(self, sides: Sides) -> Tensor | None:
         return self.way.certified(self._scaled(sides))
+
+
+Nearest.form_of = staticmethod(form_of)

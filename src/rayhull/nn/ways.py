@@ -172,6 +172,7 @@ class Nearest(Seen):
 
     is_nearest = True
     follows = frozenset({"b", "b_eq", "lower", "upper"})
+    form_of: Callable[..., Any]  # in tensor operations; rayhull.nn.recognise, which knows blocks and trials, sets it
 
     def __init__(
         self, P: Polyhedron, base: Array, units: Array, factory: Factory, weights: Array | None = None
@@ -187,12 +188,10 @@ class Nearest(Seen):
             self.prepare()
 
     def prepare(self) -> None:
-        from rayhull.nn.recognise import form_of  # which knows blocks and trials
-
         formula_of(self.projector, device=self.device)  # makes its constants
         if not self._forms and formula_of(self.projector, self.follows) is None:
             P, base, units = self.projector.polyhedron, self.exact["base"], self.exact["units"]
-            self._forms = [form_of(P, base, units, self.factory, self.weights)]
+            self._forms = [self.form_of(P, base, units, self.factory, self.weights)]
             self.elsewhere = self._forms[0].elsewhere if formula_of(self.projector) is None else ""
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
