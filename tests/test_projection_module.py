@@ -27,7 +27,7 @@ def test_a_batch_is_freed_with_its_graph_and_waits_for_no_garbage_collector() ->
     x = torch.randn(4, 6, requires_grad=True)
     gc.disable()
     try:
-        for find in (lambda: rh.project(P, x), lambda: rh.Projection(P)(x), lambda: rh.MapInto(P)(x, leak=0.1)):
+        for find in (lambda: rh.project(P, x), lambda: rh.Projection(P)(x), lambda: rh.Constrained(6, P)(x)):
             watched = weakref.ref(find())
             assert watched() is None
     finally:

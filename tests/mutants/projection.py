@@ -4,6 +4,13 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "projection/solvers/any_rows.py",
+        "blurred = blurred[solution.residual[blurred] <= TOLERANCE]",
+        "blurred = blurred[:0]",
+        ("test_projection.py::test_points_far_from_degenerate_vertices_have_certified_nearest_points",),
+        "points are outside by the rounding of how far they came from",
+    ),
+    Mutant(
         "projection/problem.py",
         "        worst = torch.maximum(worst, (-multipliers[:, :m] / reach).amax(1))",
         "        pass",

@@ -190,9 +190,8 @@ def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
         >>> rh.simplex(3).is_subset(rh.box(0, 1, 3)), rh.box(0, 1, 3).is_subset(rh.simplex(3))
         (True, False)
     """
-    from rayhull.sets.polyhedron import need_set
-
-    need_set(Q)
+    if not isinstance(Q, type(P)):
+        raise TypeError(f"expected a set, got {type(Q).__name__}: give rayhull.Polyhedron(A, b) for A x <= b.")
     if P.shape != Q.shape:
         raise ValueError(f"sets of shape {P.shape} and {Q.shape} cannot be compared: give both the same shape.")
     if P.fingerprint == Q.fingerprint:

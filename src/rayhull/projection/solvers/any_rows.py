@@ -279,11 +279,7 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
             break
         own = part.clip(inner.z), inner.multipliers / t  # at a degenerate vertex, whose face has many multipliers
         for found, multipliers in (_on_face(part, inner, close.at_bound(inner.multipliers)), own):
-            error = residual(part, found, multipliers)
-            better = error < solution.residual[blurred]
-            status = torch.where(error <= TOLERANCE, SOLVED, solution.status[blurred])
-            other = Solution(found, multipliers, error, solution.steps[blurred] + inner.steps, status)
-            solution.replace(blurred[better], other, better)
+            _take_better(part, solution, blurred, found, multipliers, inner.steps)
         now, failed = solution.residual[blurred], inner.residual[:, None] > TOLERANCE
         gains = (now > SHARPER) & (now < before / 2) & (turn < ROUNDS - 1)
         left = (gains | ((now > TOLERANCE) & ~(failed & (near == FARTHEST))[:, 0])).nonzero()[:, 0]
@@ -292,7 +288,25 @@ def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Sol
         z = torch.where(failed, z, inner.z)
         near = torch.where(failed | (turn >= ROUNDS - 1), (FARTHER * near).clamp_max(FARTHEST), near)
         blurred, part, z, near = blurred[left], part.take(left), z[left], near[left]
+    blurred = _blurred(problem, solution)
+    blurred = blurred[solution.residual[blurred] <= TOLERANCE]
+    if len(blurred) and solution.z is not None:  # points beside the set by the rounding of y are moved onto it
+        part = problem.take(blurred)
+        inner = solve(part.at(solution.z[blurred]))
+        if inner.z is not None:
+            _take_better(part, solution, blurred, inner.z, solution.multipliers[blurred], inner.steps)
     return solution
+
+
+def _take_better(
+    part: Problem, solution: Solution, samples: Tensor, z: Tensor, multipliers: Tensor, steps: Tensor
+) -> None:
+    """Take other points of these samples where their residual is smaller."""
+    error = residual(part, z, multipliers)
+    better = error < solution.residual[samples]
+    status = torch.where(error <= TOLERANCE, SOLVED, solution.status[samples])
+    other = Solution(z, multipliers, error, solution.steps[samples] + steps, status)
+    solution.replace(samples[better], other, better)
 
 
 def _blurred(problem: Problem, solution: Solution) -> Tensor:
