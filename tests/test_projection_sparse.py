@@ -137,6 +137,7 @@ def test_far_points_take_the_interior_point_few_steps_more(name, scale):
     _, info = rh.project(SETS[name], points(SETS[name], 16, scale), return_info=True)
     assert info.solvers == ("interior point",)
     assert int(info.steps.max()) <= 40
+    assert float(info.steps.double().mean()) <= 16
 
 
 @needs_core

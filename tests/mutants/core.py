@@ -267,10 +267,10 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/interior_point.cpp",
-        "x_[j] = where(settled_, x_[j], x[j]);",
-        "x_[j] = x_[j];",
+        "total_[k] = where(settled_, total_[k], total[k]);",
+        "total_[k] = total_[k];",
         ("test_projection_sparse.py::test_far_points_take_the_interior_point_few_steps_more",),
-        "the interior point goes on from where pivoting ended",
+        "the interior point goes on with the forces that pivoting ended with",
     ),
     Mutant(
         "core/source/projection/interior_point.cpp",

@@ -66,6 +66,7 @@ RAYHULL_LANES Which is_nan(Eight x) { return {x.a != x.a, x.b != x.b}; }
 // The same in floats, in one vector: half the memory and the work, for what need not be exact.
 struct Rough {
   using Floats = float __attribute__((vector_size(32)));
+  using Chosen = int32_t __attribute__((vector_size(32)));
   Floats v;
 
   Rough() = default;
@@ -84,9 +85,8 @@ RAYHULL_LANES Rough operator+(Rough x, Rough y) { return x.v + y.v; }
 RAYHULL_LANES Rough operator-(Rough x, Rough y) { return x.v - y.v; }
 RAYHULL_LANES Rough operator*(Rough x, Rough y) { return x.v * y.v; }
 RAYHULL_LANES Rough operator/(Rough x, Rough y) { return x.v / y.v; }
-RAYHULL_LANES auto operator>(Rough x, Rough y) { return x.v > y.v; }
-template <class Chosen>
-RAYHULL_LANES Rough where(Chosen which, Rough x, Rough y) { return which ? x.v : y.v; }
+RAYHULL_LANES Rough::Chosen operator>(Rough x, Rough y) { return x.v > y.v; }
+RAYHULL_LANES Rough where(Rough::Chosen which, Rough x, Rough y) { return which ? x.v : y.v; }
 
 // The same of one sample, for what serves both.
 RAYHULL_LANES double where(bool which, double x, double y) { return which ? x : y; }

@@ -185,10 +185,10 @@ class Group {
     }
     for (int attempt = 0; attempt < 3 && any(!settled_); attempt++) {
       approach(GOALS[attempt]);
-      const std::vector<Eight> x(x_), total(total_);
+      const std::vector<Eight> total(total_);
       read_active();
       pivot(attempt == 2);
-      for (int64_t j = 0; j < d_; j++) x_[j] = where(settled_, x_[j], x[j]);  // the path goes on where it was left
+      // the path goes on with the forces that it had
       for (int64_t k = 0; k < size_; k++) total_[k] = where(settled_, total_[k], total[k]);
     }
     for (int64_t lane = 0; lane < some; lane++) note(first + lane, finish(first + lane, lane, multipliers));
