@@ -125,6 +125,19 @@ def test_type_checkers_are_told_the_names_that_are_loaded():
     assert homes == {**dict.fromkeys(rh._ROOMS, ""), **rh._MODULE_OF}
 
 
+def test_sides_of_a_first_call_load_no_algebra() -> None:
+    """torch.broadcast_shapes loads SymPy, which takes a second."""
+    code = (
+        "import sys, torch, rayhull as rh\n"
+        "head = rh.Constrained(4, rh.sum_to(1, 3) & rh.nonnegative(3))\n"
+        "head(torch.randn(2, 4), b_eq=torch.tensor([2.0]))\n"
+        "rh.project(rh.nonnegative(3), torch.ones(5, 3), upper=torch.ones(1, 3))\n"
+        "assert 'sympy' not in sys.modules\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+
+
 def test_rooms_are_attributes_and_import_rayhull_stays_light():
     code = (
         "import sys, rayhull as rh\n"

@@ -296,6 +296,12 @@ def test_a_base_point_is_where_coefficients_of_zero_land(name: str, method: str)
     torch.testing.assert_close(at_zero, torch.as_tensor(base))
 
 
+def test_auto_starts_from_a_base_point_where_weights_of_vertices_would_not() -> None:
+    P = rh.simplex(3)
+    assert "weights of 3 vertices" in rh.MapInto(P).describe()
+    assert rh.MapInto(P, base=[0.2, 0.3, 0.5])(torch.zeros(3)).tolist() == pytest.approx([0.2, 0.3, 0.5])
+
+
 def test_a_base_point_that_is_not_strictly_inside_is_refused() -> None:
     P = rh.Polyhedron([[1, 1]], 1, lower=0)
     with pytest.raises(ValueError, match="strictly inside"):

@@ -16,6 +16,7 @@ from torch.distributions import biject_to, constraints, transform_to
 from torch.distributions.transforms import Transform
 
 from rayhull.distributions.block_maps import BlockMap, Radial, block_map, hull_of
+from rayhull.maps.graphs import broadcast
 from rayhull.sets.polyhedron import Polyhedron, need_set
 
 ROUND = 0.01  # of the mean curvature is added in every direction, so that unbounded ones are at most 10 times as long
@@ -195,7 +196,7 @@ class RowsConstraint(constraints.Constraint):
     def check(self, value: Tensor) -> Tensor:
         """Whether each point keeps its own rows. Shape: (\\*, d) → booleans (\\*)."""
         parts = (value, 1), (self.A, 2), (self.b, 1)  # each with the axes of its own
-        batch = torch.broadcast_shapes(*(v.shape[: v.ndim - own] for v, own in parts))  # type: ignore[no-untyped-call]
+        batch = broadcast(*(v.shape[: v.ndim - own] for v, own in parts))
         x, A, b = (v.detach().expand(*batch, *v.shape[v.ndim - own :]) for v, own in parts)
         return Polyhedron(np.zeros((0, x.shape[-1]))).contains(x, A=A, b=b)
 

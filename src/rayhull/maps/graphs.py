@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -68,6 +69,13 @@ def in_vmap(value: Tensor) -> bool:
 def hides_numbers(value: Tensor) -> bool:
     """Whether a call may not look at numbers: in a graph and in a ``vmap``."""
     return torch.compiler.is_compiling() or in_vmap(value)
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of them broadcast to. At its first call torch's own loads SymPy, which takes a second."""
+    if any(type(size) is not int for shape in shapes for size in shape):  # of a graph
+        return torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return np.broadcast_shapes(*shapes)
 
 
 def is_away(device: torch.device) -> bool:

@@ -20,7 +20,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable, which woul
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows
-from rayhull.maps.graphs import hides_numbers, is_away, is_differentiated, may_look
+from rayhull.maps.graphs import broadcast, hides_numbers, is_away, is_differentiated, may_look
 from rayhull.maps.leak import Leak, damped, leaking
 from rayhull.maps.shrink import (
     LARGE,
@@ -143,7 +143,7 @@ class PerSample(Constants):
                 return None if sides.centre is None else stated
             return stated + self._onto(sides.b_eq).to(stated.dtype) if self._moves else None
         theta = [getattr(self if getattr(sides, name) is None else sides, name) for name in self.rule.sides]
-        lead = torch.broadcast_shapes(*(t.shape[:-1] for t in theta))  # type: ignore[no-untyped-call]
+        lead = broadcast(*(t.shape[:-1] for t in theta))
         stacked = torch.cat([t.to(self.K.dtype).expand(*lead, -1) for t in theta], -1)
         return stacked @ self.K.mT + self.k
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,7 +138,9 @@ def _exported(module: nn.Module, features: Tensor, sides: Sequence[str]) -> torc
     given, dynamic = example_call(module, features, sides)
     for value in (features, *given.values()):
         value.requires_grad_(torch.is_grad_enabled() and value.is_floating_point())
-    program = torch.export.export(module, (features,), given, dynamic_shapes=dynamic)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")  # torch's exporter uses it itself
+        program = torch.export.export(module, (features,), given, dynamic_shapes=dynamic)
     table = {**torch.export.default_decompositions(), **get_decompositions(SPLIT)}
     return program.run_decompositions({op: how for op, how in table.items() if op is not aten.detach.default})
 

@@ -207,7 +207,8 @@ def auto(P: Polyhedron, options: Options) -> Choice:
     """The nearest point by structure, softmax for probabilities, else steps that are near it."""
     if options.steps is not None:
         return steps(P, options)
-    if not options.varies and (found := probabilities(P, options)) is not None:
+    own_start = options.varies or options.base is not None  # which weights of vertices have not
+    if not own_start and (found := probabilities(P, options)) is not None:
         return found
     if (name := structure(P)) is not None:
         return nearest(P, options, f"the nearest point by its structure: {name}")

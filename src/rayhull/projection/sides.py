@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from rayhull.maps.graphs import is_plain
+from rayhull.maps.graphs import broadcast, is_plain
 from rayhull.sets.reading import event_last, misshapen, refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Sides(NamedTuple):
         if all(shape == points for shape in own.values()):  # torch takes 20 µs to say so
             return points
         try:
-            return torch.broadcast_shapes(points, *own.values())  # type: ignore[no-untyped-call]
-        except RuntimeError:
+            return broadcast(points, *own.values())
+        except (RuntimeError, ValueError):
             got = ", ".join(f"{name} {shape}" for name, shape in own.items())
             raise ValueError(f"batch dimensions do not broadcast: points {points}, {got}.") from None
 
