@@ -174,8 +174,15 @@ MUTANTS = [
     ),
     Mutant(
         "nn/recognise.py",
-        "    if not options.varies and (found := probabilities(P, options)) is not None:",
-        "    if (found := probabilities(P, options)) is not None:",
+        "    own_start = options.varies or options.base is not None",
+        "    own_start = options.varies",
+        ("test_recognise.py::test_auto_starts_from_a_base_point_where_weights_of_vertices_would_not",),
+        "a stated base point is ignored by weights of vertices",
+    ),
+    Mutant(
+        "nn/recognise.py",
+        "    own_start = options.varies or options.base is not None",
+        "    own_start = options.base is not None",
         ("test_recognise.py::test_sets_whose_sides_vary_take_a_way_that_follows_them",),
         "a set whose sides vary takes the vertices of its stated sides",
     ),
