@@ -30,7 +30,8 @@ WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
-NEAR, FARTHER, FARTHEST = 1e3, 8.0, 1e5  # how far the point close by is, in sizes of z; more by round, and the most
+NEAREST, NEAR = 0.1, 1e3  # how far the point close by is, in sizes of z: from the end of a path, and elsewhere ...
+FARTHER, FARTHEST = 8.0, 1e5  # ... more by round, and the most
 ROUNDS, MORE = 6, 14  # in all: for points that are blurred while that gains, and for those that are not certified
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
@@ -44,10 +45,13 @@ class Compiled(Solver):
     """A kernel that counts the residuals that are more than rounding: such samples are solved again from close by."""
 
     pulled: operators.Rows | None = None  # the rows as the kernel of the derivative takes them, where it is to serve
+    ends_near = False  # whether an answer that is not certified is near the right one all the same
 
     def solve(self, problem: Problem, guess: Tensor | None = None) -> Solution:
         solution, blurred = self.by_kernel(problem, guess)
-        return refined(problem, solution, lambda other: self.by_kernel(other)[0]) if blurred else solution
+        return (
+            refined(problem, solution, lambda other: self.by_kernel(other)[0], self.ends_near) if blurred else solution
+        )
 
     def by_kernel(self, problem: Problem, guess: Tensor | None = None) -> tuple[Solution, int]:
         """The solution, and how many residuals are more than rounding."""
@@ -92,7 +96,7 @@ class InteriorPoint(Compiled):
     """Sparse rows and bounds, eight samples side by side: an interior point, then Newton steps on what is active."""
 
     name = "interior point"
-    may_be_long = True
+    may_be_long = ends_near = True
 
     @classmethod
     def fits(cls, form: StandardForm) -> bool:
@@ -263,15 +267,24 @@ GENERIC: tuple[type[Solver], ...] = (InteriorPoint, ActiveSet, DualNewton)
 # -- points far from the set -----------------------------------------------------------------------------------------
 
 
-def refined(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> Solution:
-    """The solution with its blurred samples solved again from close by, where that is better."""
+def refined(
+    problem: Problem, solution: Solution, solve: Callable[[Problem], Solution], ends_near: bool = False
+) -> Solution:
+    """The solution with its blurred samples solved again from close by, where that is better.
+
+    Where an answer that is not certified is near the right one (``ends_near``), very close by: few rows change there.
+    """
     solution.read_from(problem)
     blurred = _blurred(problem, solution)
     if not len(blurred):
         return solution
     part = problem.take(blurred)
-    z = _start(part, solve)
-    near = z.new_full((len(z), 1), NEAR)
+    assert solution.z is not None
+    ends = (solution.residual[blurred] > TOLERANCE) if ends_near else torch.zeros_like(blurred, dtype=torch.bool)
+    z = solution.z[blurred]
+    if not bool(ends.all()):
+        z[~ends] = _start(part.take((~ends).nonzero()[:, 0]), solve)
+    near = torch.where(ends, NEAREST, NEAR).to(z)[:, None]
     for turn in range(MORE):
         before, (close, t) = solution.residual[blurred], _close_by(part, z, near)
         inner = solve(close)

@@ -17,9 +17,9 @@ constexpr int64_t MOST = 120;       // steps of the interior point, over all att
 constexpr int64_t ROUGH = 16;       // of them with a factor in floats, where that has
 constexpr int64_t FILLED = 3;       // times the entries of the rows
 constexpr double GENTLE = 0.3;      // the forces at the start, against what soft springs need
-constexpr int64_t ROUNDS = 6, LONG = 24, REFINED = 8;  // of pivoting after each attempt, and after the last; of refinement
+constexpr int64_t ROUNDS = 6, REFINED = 8;  // of pivoting after each attempt; of refinement
 constexpr double STALLED = 1e-3;  // steps of this length lead nowhere
-constexpr double GOALS[] = {1e-6, 1e-12, 1e-18};  // products of slack and multiplier before an attempt, over distance times width
+constexpr double GOALS[] = {1e-6, 1e-12};  // products of slack and multiplier before an attempt, over distance times width
 constexpr double BACK = 0.995, LAST = 0.9999;  // of the way to the boundary, at first and at last
 constexpr double OFF = 16 * ULP;  // a row or a force counts as wrong beyond this, relative to its terms
 
@@ -183,12 +183,13 @@ class Group {
       take_guess(first, some, guess);
       pivot();
     }
-    for (int attempt = 0; attempt < 3 && any(!settled_); attempt++) {
+    for (int attempt = 0; attempt < 2 && any(!settled_); attempt++) {
       approach(GOALS[attempt]);
-      const std::vector<Eight> total(total_);
+      const std::vector<Eight> x(x_), total(total_);
       read_active();
-      pivot(attempt == 2);
-      // the path goes on with the forces that it had
+      pivot();
+      // the path goes on where it was left; its end is near the answer where pivoting finds none
+      for (int64_t j = 0; j < d_; j++) x_[j] = where(settled_, x_[j], x[j]);
       for (int64_t k = 0; k < size_; k++) total_[k] = where(settled_, total_[k], total[k]);
     }
     for (int64_t lane = 0; lane < some; lane++) note(first + lane, finish(first + lane, lane, multipliers));
@@ -383,12 +384,10 @@ class Group {
     for (int64_t j = 0; j < d_; j++) v_[j] = y_[j] - v_[j];
   }
 
-  // Meets what is active and corrects what turns out wrong, in all samples that are not settled, while that grows less;
-  // at `last` it goes on, with one correction at a time.
-  void pivot(bool last = false) {
+  // Meets what is active and corrects what turns out wrong, in all samples that are not settled, while that grows less.
+  void pivot() {
     Eight wrong = eight(INFINITY);
-    Which one = NONE;
-    for (int round = 0; round < (last ? LONG : ROUNDS) && any(!settled_); round++) {
+    for (int round = 0; round < ROUNDS && any(!settled_); round++) {
       steps_++;
       for (int64_t k = 0; k < size_; k++) {
         const Which on = active(k);
@@ -399,10 +398,9 @@ class Group {
       system_.factor();
       refine();
       const Eight before = wrong;
-      wrong = correct(one);
+      wrong = correct();
       settled_ = settled_ | !(wrong > ZERO);
-      if (last) one = one | !(before > wrong);
-      else if (!any((!settled_) & (before > wrong))) return;
+      if (!any((!settled_) & (before > wrong))) return;
     }
   }
 
@@ -424,8 +422,8 @@ class Group {
     shift();
   }
 
-  // Changes all wrong guesses, or the first where `one` is to be changed; returns how many there were in each sample.
-  Eight correct(Which one) {
+  // Changes all wrong guesses; returns how many there were in each sample.
+  Eight correct() {
     Eight size = ZERO;
     for (int64_t j = 0; j < d_; j++) size = larger(size, magnitude(x_[j]));
     const Eight rounding = OFF * (reach_ + size);
@@ -439,8 +437,8 @@ class Group {
       const Which idle = !(up_[k] | down_[k]);
       const Which up = walls_[0].there[k] & idle & (t > walls_[0].bound[k] + slack);
       const Which down = walls_[1].there[k] & idle & (walls_[1].bound[k] > t + slack);
-      const Which found = (!settled_) & (off | up | down), change = found & !(one & (wrong > ZERO));
-      wrong = wrong + where(found, ONE);
+      const Which change = (!settled_) & (off | up | down);
+      wrong = wrong + where(change, ONE);
       up_[k] = (up_[k] & !(off & change)) | (up & change), down_[k] = (down_[k] & !(off & change)) | (down & change);
     }
     return wrong;
