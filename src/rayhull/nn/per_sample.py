@@ -236,11 +236,8 @@ class PerSample(Constants):
         known = flat.isfinite().all(-1)
         x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *self.polyhedron.shape)
         given = own.without_base(self.polyhedron.shape)
-        formula = (
-            formula_of(self.nearest.projector, own.given, u.device)
-            if is_away(u.device) and not sides.has_rows
-            else None
-        )
+        may_have = is_away(u.device) and not sides.has_rows
+        formula = formula_of(self.nearest.projector, own.given, u.device) if may_have else None
         if hidden and self.is_closed(own.given, 0 if own.A is None else own.A.shape[-2]):
             near, met = self._onto_rows(x.flatten(1), own)
             known = known & met
