@@ -126,6 +126,13 @@ def test_a_set_within_one_has_the_centre_that_a_linear_program_leads_to(
     assert (found.implicit == expected.implicit).all()
 
 
+def test_a_single_point_beside_a_bound_is_found() -> None:
+    A, b, lower = [[2, 1], [-1, -3], [1, -1]], [1.1, 0.2, 1.0], np.array([0.7, -0.3])
+    P = rh.Polyhedron(A, b, lower=lower, upper=lower + [2e-11, 1])  # depth beside it is below a linear program's digits
+    assert np.abs(P.centre.point - lower).max() < 1e-11
+    assert P.centre.implicit[:3].all()
+
+
 def test_the_first_layer_of_the_paper_needs_no_linear_program() -> None:
     code = """
 import sys, torch, rayhull as rh

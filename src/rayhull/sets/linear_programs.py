@@ -6,7 +6,7 @@ That rows contradict each other is proved exactly where their numbers are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +88,8 @@ def deepest(A: sp.csr_array, b: Array, E: sp.csr_array, e: Array) -> Deepest | N
     with np.errstate(over="ignore"):
         slack = np.minimum((b - A @ found.point) / unit_length, 1e6)
     again = _deepest_once(A, slack, E, (e - E @ found.point) / unit_length, (-1e4, 1e4), 1e4)
-    if again is None:
-        return found
+    if again is None:  # a depth that HiGHS has allowed itself
+        return replace(found, depth=float((b - A @ found.point).min(initial=found.depth)))
     point, depth = found.point + unit_length * again.point, unit_length * again.depth
     return Deepest(point, depth, again.multipliers, again.eq_multipliers)
 
