@@ -19,7 +19,7 @@ import rayhull as rh
 from rayhull.core import operators
 from rayhull.maps.leak import block_of_each
 from rayhull.maps.steps import Plane
-from rayhull.nn import export, per_sample, recognise
+from rayhull.nn import export, per_sample, recognise, sample_finish
 from rayhull.projection import plan
 from rayhull.sets import base_rule, frame, products, systems
 from rayhull.sets.linear_programs import is_bounded
@@ -330,7 +330,7 @@ def test_rays_are_proved_and_disproved_as_the_linear_program_says(monkeypatch: p
 def test_what_cannot_be_held_is_refused_before_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(base_rule.NoBaseRuleError, match=r"takes about [\d.]+ GB: let fewer things vary"):
         base_rule.base_rule(storage(10_000), {"b_eq": (0.0, 0.1)})
-    monkeypatch.setattr(per_sample, "MOST_BYTES", 100)
+    monkeypatch.setattr(sample_finish, "MOST_BYTES", 100)
     monkeypatch.setattr(per_sample, "ENTRIES", 0)
     P = ramps(24)
     into = rh.MapInto(P, strict=True, dtype=torch.float64)

@@ -368,7 +368,7 @@ def test_targets_of_another_size_than_the_set_are_warned_of_once_with_what_helps
 def test_a_free_start_closes_and_never_reaches_evaluation() -> None:
     P = portfolio()
     layer = rh.Constrained(8, P)
-    schedule = rh.nn.layers.FreeStart(layer, steps=4)
+    schedule = rh.nn.adapting.FreeStart(layer, steps=4)
     h = 10 * torch.randn(64, 8)
     violations = []
     for _ in range(5):
@@ -378,4 +378,4 @@ def test_a_free_start_closes_and_never_reaches_evaluation() -> None:
     assert violations[0] > violations[2] > 0
     assert violations[4] < 1e-6
     with pytest.raises(ValueError, match="have an unconstrained point"):
-        rh.nn.layers.FreeStart(rh.Constrained(8, rh.simplex(4)), steps=4)
+        rh.nn.adapting.FreeStart(rh.Constrained(8, rh.simplex(4)), steps=4)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import EmptySetError as EmptySetError
     from rayhull.errors import RayhullError as RayhullError
     from rayhull.errors import UnverifiedError as UnverifiedError
+    from rayhull.nn.adapting import Parametrization as Parametrization
+    from rayhull.nn.adapting import constrain as constrain
     from rayhull.nn.layers import Constrained as Constrained
-    from rayhull.nn.layers import Parametrization as Parametrization
-    from rayhull.nn.layers import constrain as constrain
     from rayhull.nn.map_into import MapInto as MapInto
     from rayhull.nn.paper import paper_layer as paper_layer
     from rayhull.nn.programs import to_jax as to_jax
@@ -80,7 +80,8 @@ _HOME = {
     "conversion.generators": "Generators",
     "errors": "BudgetExceededError EmptySetError RayhullError UnverifiedError",
     "nn.paper": "paper_layer",
-    "nn.layers": "Constrained Parametrization constrain",
+    "nn.adapting": "Parametrization constrain",
+    "nn.layers": "Constrained",
     "nn.map_into": "MapInto",
     "nn.programs": "to_jax to_numpy",
     "projection.module": "Projection",

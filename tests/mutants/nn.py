@@ -305,7 +305,7 @@ MUTANTS = [
         "channels and pixels are mixed",
     ),
     Mutant(
-        "nn/layers.py",
+        "nn/adapting.py",
         "max(0.0, 1 - self.done / self.steps)",
         "(1 - self.done / (2 * self.steps))",
         ("test_recognise.py::test_a_free_start_closes_and_never_reaches_evaluation",),
@@ -475,7 +475,7 @@ MUTANTS = [
         "right-hand sides in float16 are cut at a number that it does not have",
     ),
     Mutant(
-        "nn/per_sample.py",
+        "nn/sample_finish.py",
         "single & ~off)",
         "single | ~off)",
         ("test_conic_sides.py::test_a_strict_layer_refuses_another_single_value_until_its_base_point_has_it",),

@@ -130,7 +130,7 @@ MUTANTS = [
         "a slack is not a lower bound any more",
     ),
     Mutant(
-        "nn/per_sample.py",
+        "nn/sample_finish.py",
         "share_of = torch.where(high > low, share, 0.0)",
         "share_of = share",
         ("test_sides_contract.py::test_a_strict_layer_keeps_coordinates_of_one_value_beside_sides_of_the_sample",),

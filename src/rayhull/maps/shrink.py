@@ -178,16 +178,16 @@ def proven(x: Tensor, rows: Tensor, rhs: Tensor) -> Tensor:
 
 
 class Ends(NamedTuple):
-    """Bounds of each coordinate in float64, and whether they leave it one value; None: they leave that to none."""
+    """Bounds of each coordinate in float64, and whether they leave it one value."""
 
     low: Tensor
     high: Tensor
-    single: Tensor | None
+    single: Tensor
 
 
 def drawn_inside(x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, ends: Ends, dtype: torch.dtype) -> Tensor:
     """x drawn towards the base point, with the margins of docs/strict.md for a dtype, row by row."""
-    y = x - x0 if ends.single is None else (x - x0).masked_fill(ends.single, 0.0)  # one value is kept anyway
+    y = (x - x0).masked_fill(ends.single, 0.0)  # one value is kept anyway
     u, g = roundoff(dtype), gamma(x.shape[-1])
     absolute = rows.abs()
     steep, size = absolute.sum(-1), times(absolute, x.abs()) + rhs.abs()
@@ -202,15 +202,14 @@ def drawn_inside(x: Tensor, x0: Tensor, rows: Tensor, rhs: Tensor, ends: Ends, d
 def is_between(x: Tensor, ends: Ends) -> Tensor:
     """Whether coordinates are between bounds, which may cross, or have their one value. Shape: (n, d) → (n,)"""
     wide = x.double()
-    inside = (wide <= ends.high) & (wide >= ends.low)
-    return (inside if ends.single is None else inside | ends.single).all(-1)
+    return ((wide <= ends.high) & (wide >= ends.low) | ends.single).all(-1)
 
 
 def clamped_inside(x: Tensor, ends: Ends) -> Tensor:
     """x clamped to the outermost numbers of its dtype inside the bounds; the nearest one where these are equal."""
     sides = _below(torch.stack(torch.broadcast_tensors(-ends.low, ends.high)), x.dtype)  # type: ignore[no-untyped-call]
     x = torch.minimum(torch.maximum(x, -sides[0]), sides[1])
-    return x if ends.single is None else torch.where(ends.single, ends.low.to(x.dtype), x)
+    return torch.where(ends.single, ends.low.to(x.dtype), x)
 
 
 def _below(bound: Tensor, dtype: torch.dtype) -> Tensor:

@@ -20,29 +20,20 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable, which woul
 
 from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.closed_forms import onto_two_rows
-from rayhull.maps.graphs import broadcast, hides_numbers, is_away, is_differentiated, may_look
+from rayhull.maps.graphs import broadcast, hides_numbers, is_away, is_differentiated
 from rayhull.maps.leak import Leak, damped, leaking
-from rayhull.maps.shrink import (
-    LARGE,
-    Ends,
-    as_single,
-    clamped_inside,
-    drawn_inside,
-    gamma,
-    is_between,
-    proven,
-    roundoff,
-)
+from rayhull.maps.shrink import LARGE
 from rayhull.maps.steps import Plane, mapped
 from rayhull.nn.conic import ConicPull
 from rayhull.nn.constants import Constants
 from rayhull.nn.options import Options, Ranges
 from rayhull.nn.recognise import warn
+from rayhull.nn.sample_finish import finished, refuse_nan
 from rayhull.nn.ways import value_of
 from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
-from rayhull.projection.sides import Sides, agree, zero_rows_hold
+from rayhull.projection.sides import Sides, agreeing, zero_rows_hold
 from rayhull.projection.solve import sample_names
 from rayhull.sets.base_rule import BaseRule, NoBaseRuleError, base_rule
 from rayhull.sets.cones import with_cones
@@ -55,10 +46,8 @@ if TYPE_CHECKING:
     from rayhull.nn.map_into import MapInto
     from rayhull.sets.polyhedron import Polyhedron
 
-CERTIFIED = 1e-9  # more than the projection's own tolerance
 ENTRIES = 100_000  # of A, which graphs need as a constant
 OFF = 64  # roundings of the layer's dtype, by which a base point may miss an equality
-MOST_BYTES = 10**9  # of a dense matrix that is made of sparse rows
 MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 
 
@@ -173,13 +162,13 @@ class PerSample(Constants):
         """Whose equalities have a point: those that depend on each other may disagree; None: all. Shape: (\\*)"""
         if sides.b_eq is None or not ("cancelling" in self.exact or (self._large and self._depend)):
             return None
-        unit = sides.b_eq.double() / self.lengths
-        if self._large:
-            rows = self.polyhedron.equalities.unit[0]
-            defect = unit - mapped(self._moved(sides.b_eq.double()), rows.__matmul__, rows.T.__matmul__)
-        else:
-            defect = unit @ self.cancelling
-        return agree(unit, defect, sides.b_eq.dtype).squeeze(-1)
+        part = self._met if self._large else self.cancelling
+        return agreeing(sides.b_eq, self.lengths, part, sides.b_eq.dtype)[1]
+
+    def _met(self, unit: Tensor) -> Tensor:
+        """What points that meet the independent equalities of a large set give in all of them."""
+        (kept, _, plane), rows = self._plane, self.polyhedron.equalities.unit[0]
+        return mapped(plane.moved(unit[..., kept]), rows.__matmul__, rows.T.__matmul__)
 
     def on_equalities(self, sides: Sides, stated: Tensor) -> Tensor | None:
         """Which base points that came with the call meet the equalities; None: all. Shape: (\\*)"""
@@ -232,7 +221,7 @@ class PerSample(Constants):
     def points(self, u: Tensor, sides: Sides) -> Tensor:
         """The nearest points of the samples' own sets. Shape: (\\*, d) → (\\*, d)"""
         hidden = sides.has_rows and hides_numbers(u)
-        flat, batch, own = self._spread(u, sides)
+        flat, batch, own = self.spread(u, sides)
         known = flat.isfinite().all(-1)
         x = torch.where(known.unsqueeze(-1), flat, torch.zeros_like(flat)).reshape(-1, *self.polyhedron.shape)
         given = own.without_base(self.polyhedron.shape)
@@ -251,7 +240,7 @@ class PerSample(Constants):
         near = near.flatten(1)
         return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, u.shape[-1])
 
-    def _spread(
+    def spread(
         self, u: Tensor, sides: Sides, dtype: torch.dtype | None = None
     ) -> tuple[Tensor, tuple[int, ...], Sides]:
         """Points (n, d), the batch dimensions of points and sides together, and the sides of each sample."""
@@ -269,93 +258,6 @@ class PerSample(Constants):
         b = self.b.expand(x.shape[0], -1) if sides.b is None else sides.b
         near, met = onto_two_rows(x, sides.A, b)
         return onto_two_rows(near, sides.A, b)[0], met  # what solving left
-
-    # -- strict ------------------------------------------------------------------------------------------------------
-
-    def strict_points(self, x: Tensor, base: Tensor | None, sides: Sides) -> Tensor:
-        """x, inside up to rounding → inside the sample's own set in rational arithmetic, or refused. Shape: (\\*, d)
-
-        Bounds are met by a clamp to numbers of the dtype, rows by a margin, and all of it is then proven.
-        """
-        flat, batch, own = self._spread(x.detach(), sides, torch.float64)  # what is proven is proven of those numbers
-        x0 = None if base is None else base.expand(*batch, -1).reshape(flat.shape).detach().double()
-        low, high, fixed = self._own("lower", own), self._own("upper", own), len(self.polyhedron.layout.fixed)
-        stated = not fixed and own.lower is own.upper is None
-        single = None if stated else low == high
-        if self.conic is not None:
-            out = self.conic(flat, x.dtype, x0, own)
-            held = ~out.isnan().any(-1)
-            off = (out.double() - low).abs() > torch.finfo(x.dtype).eps * low.abs()
-            ends = Ends(low, high, single if single is None else single & ~off)
-        else:
-            ends = Ends(low, high, single)
-            rows = self._stated_rows() if own.A is None else own.A.double()
-            out, held = self._proven(flat, x0, own, rows, self._own("b", own).expand(flat.shape[0], -1), ends)
-        return self._refused(out, held & is_between(out, ends), flat, own).reshape(*batch, flat.shape[-1])
-
-    def _proven(
-        self, x: Tensor, x0: Tensor | None, sides: Sides, rows: Tensor, rhs: Tensor, ends: Ends
-    ) -> tuple[Tensor, Tensor]:
-        """Points in the dtype of x between their bounds, and whether their rows are proven."""
-        if x0 is not None:
-            both = torch.stack([drawn_inside(x.double(), x0, rows, rhs, ends, x.dtype), x0]).to(x.dtype)
-            out, safe = both = clamped_inside(both, ends)
-            held, base_held = proven(both, rows, rhs)
-            return torch.where((held | out.isnan().any(-1)).unsqueeze(-1), out, safe), held | base_held
-        out = self._tightened(x, sides, rows, rhs, ends, 8 * as_single(roundoff(x.dtype) + gamma(x.shape[-1])))
-        held = proven(out, rows, rhs)
-        if x.dtype == torch.float64 and may_look(x) and not bool(held.all()):  # certified to less than an ulp
-            out = torch.where(held.unsqueeze(-1), out, self._tightened(x, sides, rows, rhs, ends, CERTIFIED))
-            held = proven(out, rows, rhs)
-        return out, held
-
-    def _stated_rows(self) -> Tensor:
-        """A (m, d) in float64."""
-        if "A" in self.exact:
-            return self.A
-        size = 8 * self.polyhedron.dim * len(self.polyhedron.inequalities)
-        if size > MOST_BYTES:
-            raise RayhullError(
-                f"strict=True with sides of the sample needs the rows as a dense matrix of {size / 1e9:.1f} GB: use "
-                "strict=False for such calls, whose points are inside up to rounding."
-            )
-        return torch.as_tensor(self.polyhedron.inequalities.matrix.toarray(), device=self.device)
-
-    def _own(self, name: str, sides: Sides) -> Tensor:
-        """A side of the sample, or the stated one, in float64."""
-        given = getattr(sides, name)
-        return (getattr(self, name) if given is None else given).double()
-
-    def _tightened(self, x: Tensor, sides: Sides, rows: Tensor, b: Tensor, ends: Ends, share: float) -> Tensor:
-        """The nearest point of the set less a margin of each row and bound, a share of what is added up in it."""
-        layout, largest = self.polyhedron.layout, x.double().nan_to_num(0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
-        low, high, _ = ends
-        share_of = torch.where(high > low, share, 0.0)  # a coordinate with one value keeps it
-        tight: dict[str, Tensor | None] = {"base": None}
-        if rows.shape[-2]:
-            tight["b"] = b - share * (rows.abs().sum(-1) * largest + b.abs())
-        if sides.upper is not None or layout.upper.size:
-            tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
-        if sides.lower is not None or layout.lower.size:
-            tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
-        return clamped_inside(self.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
-
-    def _refused(self, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
-        """Points that hold; for the others what the layer was told to do."""
-        hidden = not may_look(held)
-        if not hidden and bool(held.all()):
-            return out
-        lost = held if hidden else ~held & x.isfinite().all(-1)
-        if hidden or self.infeasible == "nan" or not bool(lost.any()):
-            return torch.where(held.unsqueeze(-1), out, torch.full_like(out, torch.nan))
-        _refuse_nan(sides)
-        if self.infeasible == "least":
-            return torch.where(held.unsqueeze(-1), out, x)
-        other = 'infeasible="nan" or strict=False' if self.conic is None else "strict=False"
-        raise RayhullError(
-            f"strict=True cannot certify {sample_names(lost.nonzero())}: their sets are empty, or too "
-            f"thin for {x.dtype}. Give base points inside them (base=), or use {other}."
-        )
 
 
 @_disable_dynamo  # torch.compile breaks its graph there
@@ -390,7 +292,7 @@ def points(into: MapInto, c: Tensor, sides: Sides, leak: float, dtype: torch.dty
         stated = None if certified is None or own.in_units else into.base
         base = (stated if base is None else base) if known else None
     x = x.to(dtype)
-    return value_of(own.strict_points(x, base, sides), x) if into.strict else x
+    return value_of(finished(own, x, base, sides), x) if into.strict else x
 
 
 def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
@@ -414,7 +316,7 @@ def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, lea
     """Samples whose base point has slack from there, the others by their nearest points."""
     assert certified is not None
     batch, c = tuple(certified.shape), c.reshape(-1, c.shape[-1])
-    _refuse_nan(spread := sides.spread(batch, c.dtype))
+    refuse_nan(spread := sides.spread(batch, c.dtype))
     fine, lost = (which.nonzero().squeeze(-1) for which in (certified.reshape(-1), ~certified.reshape(-1)))
     given = [Sides(**{name: getattr(spread, name)[which] for name in spread.given}) for which in (fine, lost)]
     try:
@@ -426,14 +328,6 @@ def _apart(into: MapInto, c: Tensor, sides: Sides, certified: Tensor | None, lea
     if len(fine):
         out = out.index_copy(0, fine, into.parts(c[fine], given[0], leak).to(out.dtype))
     return out.reshape(*batch, -1)
-
-
-def _refuse_nan(sides: Sides) -> None:
-    """A side that holds NaN is told apart from a set that is empty."""
-    for name in sides.given:
-        bad = getattr(sides, name).isnan().flatten(1).any(1).nonzero()
-        if len(bad):
-            raise ValueError(f"{name} must hold numbers, got NaN in {sample_names(bad)}.")
 
 
 def _sums(P: Polyhedron) -> Array:

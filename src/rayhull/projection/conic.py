@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rayhull.errors import EmptySetError, UnverifiedError
-from rayhull.projection.sides import NONE, Sides, agree, flat_points, flat_sides
+from rayhull.projection.sides import NONE, Sides, agreeing, flat_points, flat_sides
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.conic_interior import OPEN, Along, Rules, joined
 from rayhull.sets.polyhedron import Polyhedron
@@ -112,8 +112,8 @@ def _onto_equalities(S: ConvexSet, b_eq: Tensor) -> Tensor:
     """The least movement from the stated equalities onto those of each sample, refused where they have no point."""
     rows, own = S.equality_rows, b_eq[:, S.layout.equalities].double().cpu()
     unit, stated, lengths = rows.unit
-    own = joined([own, torch.as_tensor(rows.rhs[own.shape[1] :])]) / torch.as_tensor(lengths)  # fixed coordinates stay
-    agreed = agree(own, own @ torch.as_tensor(rows.cancelling), b_eq.dtype)[:, 0]
+    own = joined([own, torch.as_tensor(rows.rhs[own.shape[1] :])])  # fixed coordinates stay
+    own, agreed = agreeing(own, torch.as_tensor(lengths), torch.as_tensor(rows.cancelling), b_eq.dtype)
     _refuse(torch.where(agreed, 0.0, torch.inf), stated=False)
     return (own - torch.as_tensor(stated)) @ torch.as_tensor(np.linalg.pinv(unit.toarray(), rcond=DEPENDENT)).mT
 

@@ -14,7 +14,7 @@ from rayhull.core import operators
 from rayhull.exact.threads import one_blas_thread
 from rayhull.projection.intervals import has_short_factor
 from rayhull.projection.problem import Problem, Solver
-from rayhull.projection.sides import Sides, agree
+from rayhull.projection.sides import Sides, agreeing
 from rayhull.projection.solvers.any_rows import GENERIC, ActiveSet, DualNewton, InteriorPoint, first_that_fits
 from rayhull.projection.solvers.banded import Banded, banded_order, is_curve
 from rayhull.projection.solvers.closed_forms import Affine, Chain, Clamp, ClippedShift, Forest, path_order
@@ -173,9 +173,7 @@ class Block:
         if self.dependence is None:
             return b_eq.double()
         null, lengths = self.dependence
-        unit = b_eq.double() / lengths
-        defect = unit @ null
-        return (unit - torch.where(agree(unit, defect, b_eq.dtype), defect, 0.0) @ null.mT) * lengths
+        return agreeing(b_eq, lengths, null, b_eq.dtype)[0] * lengths
 
     @cached_property
     def dependence(self) -> tuple[Tensor, Tensor] | None:

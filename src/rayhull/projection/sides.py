@@ -7,6 +7,7 @@ A layer takes them as they come (``checked``, ``spread``); a projection wants th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from rayhull.maps.coefficients import without
 from rayhull.maps.graphs import broadcast, is_plain
 from rayhull.sets.reading import event_last, misshapen, refuse_unknown, side_shapes
 
@@ -105,13 +107,23 @@ class Sides(NamedTuple):
 ROUNDINGS, CERTAIN = 4, 1e-9  # of their dtype, and as a share: by so much sides of dependent equalities may disagree
 
 
-def agree(unit: Tensor, defect: Tensor, dtype: torch.dtype) -> Tensor:
-    """Whether sides of equalities of length 1 contradict each other by no more than the rounding of their dtype.
+def agreeing(
+    b_eq: Tensor, lengths: Tensor, cancelling: Tensor | Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Sides of equalities divided by the rows' lengths, and whether those that depend on each other agree.
 
-    Shape: sides (\\*, k), and what of them cancels in the equalities alone (\\*, r) → (\\*, 1)
+    They may contradict each other by the rounding of the dtype that they came in, which is then removed.
+
+    Args:
+        cancelling: the combinations in which rows of length 1 cancel (k, r), or what takes them out of sides (\\*, k).
+
+    Shape: b_eq (\\*, k), lengths (k,) → (\\*, k), (\\*)
     """
+    unit = b_eq.double() / lengths
+    consistent = without(unit, cancelling)
     share = max(ROUNDINGS * torch.finfo(dtype).eps, CERTAIN)
-    return defect.norm(dim=-1, keepdim=True) <= share * unit.norm(dim=-1, keepdim=True)
+    agreed = (unit - consistent).norm(dim=-1, keepdim=True) <= share * unit.norm(dim=-1, keepdim=True)
+    return torch.where(agreed, consistent, unit), agreed.squeeze(-1)
 
 
 def zero_rows_hold(P: Statement, sides: Sides) -> Tensor | None:
