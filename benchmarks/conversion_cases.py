@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import rayhull as rh
+from rayhull.exact.numbers import narrow
 from tests.zoo import cross_polytope, cyclic_cone, metric_cone
 
 OURS, FLOAT_CDD = "rayhull", "cdd float"
@@ -197,7 +198,8 @@ def _sorted(generators: Any, coefficients: Callable[[Any], list[int]]) -> Found:
     """Rays and lines of a generator system, read coefficient by coefficient."""
     kept = [g for g in generators if not g.is_point()]
     rays, lines = ([coefficients(g) for g in kept if bool(g.is_ray()) is wanted] for wanted in (True, False))
-    return np.array(rays), np.array(lines)
+    rays, lines = (narrow(np.array(part, object)) for part in (rays, lines))  # NumPy makes floats of 2^63 beside -1
+    return rays, lines
 
 
 ENGINES: dict[str, Callable[[], Any]] = {

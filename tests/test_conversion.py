@@ -95,6 +95,12 @@ def test_integers_beyond_64_bits_are_exact():
     assert len(G.vertices) == 4
 
 
+@pytest.mark.parametrize("side", [2**62 + 1, 2**63 + 1, 2**64 - 1, 2**64 + 1])
+def test_a_side_that_fits_unsigned_integers_alone_is_exact(side: int) -> None:
+    G = rh.convert(rh.Polyhedron([[1, 1]], [side], lower=0), cache=False)
+    assert G.exact_vertices.tolist() == [[0, 0], [0, side], [side, 0]]
+
+
 def test_lines_are_orthogonal_to_every_row_and_rays_are_primitive():
     P = rh.windows((8, 8), 4, 2)
     G = rh.convert(P)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.sparse.linalg import splu
 
 import rayhull as rh
-from rayhull.sets import barrier, interior
+from rayhull.sets import barrier, interior, systems
 from rayhull.sets.interior import base_point, centre, scale_from
 from tests.zoo import ZOO
 
@@ -152,3 +155,43 @@ def test_half_lines_together_have_the_base_point_of_each(scale: float) -> None:
     rows += [rh.Polyhedron([[-1]], [-a]) for a in low[:2]] + [rh.Polyhedron([[1]], [b]) for b in high[2:4]]
     alone = np.concatenate([base_point(P, scale) for P in rows])[[2, 3, 4, 5, 0, 1]]
     np.testing.assert_allclose(together, alone, rtol=1e-7)
+
+
+@pytest.mark.parametrize("d", [500, 3000, 8000])
+@pytest.mark.parametrize("share", [0.1, 0.7])
+def test_sums_of_many_equal_terms_are_judged_as_short_ones_are(d: int, share: float) -> None:
+    P, x = rh.sum_to(share * d, d) & rh.box(0, 1), np.full(d, share)
+    assert x in P
+    assert torch.tensor(x) in P
+    assert P.interior_point() in P
+    assert x * (1 + 1e-12) not in P
+
+
+def test_an_order_between_bounds_with_a_given_sum_has_a_factor_that_stays_sparse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = []
+
+    def counted(*given: Any, **options: Any) -> Any:
+        found = splu(*given, **options)
+        sizes.append(found.nnz)
+        return found
+
+    monkeypatch.setattr(systems, "splu", counted)
+    P = rh.monotone(1100) & rh.box(0, 1) & rh.sum_to(400, 1100)
+    x = P.interior_point()
+    assert x in P
+    assert P.slack(x).least[1:].min() > 0
+    assert 0 < max(sizes) < 20 * P.dim
+
+
+def test_a_sum_of_many_coordinates_is_met_by_a_system_of_one_equation(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(matrix: Any, **options: Any) -> Any:
+        sizes.append(matrix.shape[0])
+        return splu(matrix, **options)
+
+    monkeypatch.setattr(systems, "splu", counted)
+    assert (rh.sum_to(500, 5000) & rh.box(0, 1)).interior_point().sum() == pytest.approx(500, rel=1e-15)
+    assert set(sizes) == {1}

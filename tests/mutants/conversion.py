@@ -284,4 +284,11 @@ MUTANTS = [
         ("test_conversion_limits.py::test_a_budget_that_is_no_number_is_refused",),
         "a limit that is not a number is no limit",
     ),
+    Mutant(
+        "conversion/block.py",
+        "np.array([int(size)], object)",
+        "np.array([int(size)])",
+        ("test_conversion.py::test_a_side_that_fits_unsigned_integers_alone_is_exact",),
+        "integers that fit unsigned ones alone become floats",
+    ),
 ]

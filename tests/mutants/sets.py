@@ -439,4 +439,18 @@ MUTANTS = [
         ("test_convex_sets.py::test_a_cone_of_a_quadratic_form_lies_in_the_form",),
         "the cone of a quadratic form is larger than the form",
     ),
+    Mutant(
+        "sets/rows.py",
+        "TERMS = 32 ",
+        "TERMS = 10**9 ",
+        ("test_interior.py::test_sums_of_many_equal_terms_are_judged_as_short_ones_are",),
+        "the roundings of a long sum add up",
+    ),
+    Mutant(
+        "sets/systems.py",
+        "PIVOT = 1e-6 ",
+        "PIVOT = 1e-3 ",
+        ("test_interior.py::test_an_order_between_bounds_with_a_given_sum_has_a_factor_that_stays_sparse",),
+        "the factor of a chain fills",
+    ),
 ]

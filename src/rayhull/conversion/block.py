@@ -119,7 +119,7 @@ def _homogeneous_rays(G: Array, g: Array, rays_of: RaysOf) -> tuple[Array, Array
     rays = rays_of(primitive(C))
     y = rays[:, :-1]
     height = sign * (rays[:, -1] - product(y, G[i, :, None])[:, 0])
-    both = primitive(np.concatenate([times(y, np.array([size])), height[:, None]], axis=1))
+    both = primitive(np.concatenate([times(y, np.array([int(size)], object)), height[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
 
 

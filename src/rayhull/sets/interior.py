@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from rayhull.exact.numbers import Array, primitive
 from rayhull.exact.threads import one_blas_thread
 from rayhull.sets.barrier import LARGE, MET, newton, one_by_one
 from rayhull.sets.linear_programs import NOT_ZERO, deepest
-from rayhull.sets.rows import Names, Rows, compressed
-from rayhull.sets.systems import System, independent_sparse_rows, is_wide
+from rayhull.sets.rows import Names, Rows, compressed, short_sums
+from rayhull.sets.systems import factor_of, independent_sparse_rows, is_wide
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -109,13 +110,16 @@ def hull_basis(P: Statement, implicit: Array) -> Array:
 
 def onto_equalities(E: sp.csr_array, e: Array, points: Array) -> Array:
     """Points (n, d) that satisfy E x = e but for rounding, corrected to the last few ulp."""
-    plane = System(np.ones(E.shape[1]), E, np.zeros(len(e)))
-    for _ in range(2 if len(e) else 0):
-        residual = (E @ points.T).T - e
-        if not is_wide(E.shape[1]) and E.shape[0] * E.shape[1] <= DENSE_ENTRIES:
-            points = points - np.linalg.lstsq(E.toarray(), residual.T, rcond=None)[0].T
+    if not len(e):
+        return points
+    small = not is_wide(E.shape[1]) and E.shape[0] * E.shape[1] <= DENSE_ENTRIES
+    plane = None if small else factor_of(sp.csc_array(E @ E.T), 0.0)  # its rows are independent
+    for _ in range(2):
+        residual = reduce(lambda x, part: part @ x, short_sums(E), points.T) - e[:, None]  # (m, n)
+        if plane is None:
+            points = points - np.linalg.lstsq(E.toarray(), residual, rcond=None)[0].T
         else:
-            points = points - plane.solve(q=residual.T)[0].T
+            points = points - (E.T @ plane.solve(residual)).T
     return points
 
 

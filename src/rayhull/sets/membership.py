@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
 from rayhull.sets.reading import GivenSides, as_numpy, event_last, in_order, is_torch, read_given
@@ -313,14 +314,16 @@ def _like(x: Any, values: Array) -> Any:
 
 def _product(rows: Rows, x: Any) -> Any:
     """The scaled rows at each point: (n, d) → (n, m), differentiable for a tensor."""
-    matrix = rows.scaled[0]
-    if not is_torch(x):
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray((matrix @ x.T).T)
-    torch = _namespace(x)
-    places = torch.as_tensor(np.stack([rows.row_of_entry, rows.indices]), device=x.device)
-    sparse = torch.sparse_coo_tensor(places, _like(x, matrix.data), size=matrix.shape, check_invariants=False)
-    return (sparse @ x.mT).mT
+    found = x.mT if is_torch(x) else x.T
+    for part in rows.sums:
+        if is_torch(x):
+            torch, (data, at) = _namespace(x), (part.data, np.stack(sp.coo_array(part).coords))
+            places = torch.as_tensor(at, device=x.device)
+            found = torch.sparse_coo_tensor(places, _like(x, data), size=part.shape, check_invariants=False) @ found
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                found = np.asarray(part @ found)
+    return found.mT if is_torch(x) else found.T
 
 
 # -- in integers -----------------------------------------------------------------------------------------------------

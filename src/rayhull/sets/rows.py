@@ -16,6 +16,7 @@ from rayhull.exact.numbers import INT64_SAFE, exact_rationals, joined, largest, 
 from rayhull.exact.numbers import Array as Array
 
 DEPENDENT = 1e-13  # singular values up to this share of the largest belong to dependent rows
+TERMS = 32  # added up at once: the error of 500 equal terms, one after the other, is more than membership tolerates
 SHOWN = 6  # terms of a longer sum are left out in the middle
 
 
@@ -110,6 +111,11 @@ class Rows:
         return scaled_rows(self.matrix, self.rhs)
 
     @cached_property
+    def sums(self) -> list[sp.csr_array]:
+        """Matrices whose product is that of ``scaled``, the first at the points: see :func:`short_sums`."""
+        return short_sums(self.scaled[0])
+
+    @cached_property
     def unit(self) -> tuple[sp.csr_array, Array, Array]:
         """(matrix, rhs, lengths) with each row divided by its Euclidean length; rows of zeros stay."""
         return unit_rows(self.matrix, self.rhs)
@@ -186,6 +192,21 @@ def scaled_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, 
     data = np.ldexp(matrix.data, -k[rows])
     with np.errstate(over="ignore"):  # a right-hand side beyond all floats is an infinite one
         return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape), np.ldexp(rhs, -k), k
+
+
+def short_sums(matrix: sp.csr_array) -> list[sp.csr_array]:
+    """Matrices to multiply with one after the other, in place of one whose rows are sums of many terms."""
+    counts, parts = np.diff(matrix.indptr), []
+    while counts.max(initial=0) > TERMS:
+        pieces = -(-counts // TERMS)  # of each row
+        ends = np.concatenate([[0], np.cumsum(pieces)])
+        places = np.arange(ends[-1])
+        starts = np.repeat(matrix.indptr[:-1] - TERMS * ends[:-1], pieces) + TERMS * places
+        shape, starts = (len(places), matrix.shape[1]), np.append(starts, matrix.nnz)
+        parts.append(sp.csr_array((matrix.data, matrix.indices, starts), shape=shape))
+        matrix = sp.csr_array((np.ones(len(places)), places, ends), shape=(len(counts), len(places)))
+        counts = pieces
+    return [*parts, matrix]
 
 
 def unit_rows(matrix: sp.csr_array, rhs: Array) -> tuple[sp.csr_array, Array, Array]:

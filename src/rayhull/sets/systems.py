@@ -14,7 +14,7 @@ from rayhull.exact.numbers import Array
 from rayhull.exact.progress import patiently
 
 COORDINATES = 1000  # beyond so many points and certificates of a set are worked out with sparse rows
-PIVOT = 1e-3  # a diagonal entry of less than this share of its column is no pivot
+PIVOT = 1e-6  # a diagonal entry of less than this share of its column is no pivot; from 1e-4 on chains fill
 WELL, TOUCH = 1e-10, 1e-13  # squared pivots of unit rows: from the first on a row is independent; what is added to all
 ROUND = 20.0  # condition number up to which products with the rows solve a system, whose factor might fill
 ACCURATE, POWERS, MORE = 1e-9, 30, 1.1  # of these products; power iterations, and by how much they fall short
