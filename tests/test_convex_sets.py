@@ -382,11 +382,12 @@ def test_nearest_points_of_far_points_are_certified(name, scale):
     assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
 
 
-@pytest.mark.parametrize("make", [SETS["risk and a box"], lambda: rh.ball(1, d=4) & rh.box(-0.6, 0.6, 4)])
-@pytest.mark.parametrize("scale", [1e5, 1e6])
-def test_each_of_many_far_points_has_a_certified_nearest_point(make, scale):
-    S = make()
-    x = scale * torch.randn(300, *S.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize(
+    ("name", "scale"), [("risk and a box", 1e5), ("two balls", 1e7), ("thin", 1e9), ("two balls", 1e9)]
+)
+def test_each_of_many_far_points_has_a_certified_nearest_point(name, scale):
+    S = SETS[name]()
+    x = scale * torch.randn(200, *S.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
 
 

@@ -275,4 +275,11 @@ MUTANTS = [
         ("test_convex_sets.py::test_points_so_far_away_that_no_digit_of_the_set_is_left_are_refused",),
         "far points make violations look small",
     ),
+    Mutant(
+        "projection/conic.py",
+        "NEARER, SMALLEST = 0.1, ",
+        "NEARER, SMALLEST = 0.0, ",
+        ("test_convex_sets.py::test_each_of_many_far_points_has_a_certified_nearest_point",),
+        "far points keep the unit of their own length",
+    ),
 ]

@@ -33,7 +33,12 @@ LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [3.0**k for k in range(1, 26)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
 POLISH, LAST = 9, 1e-13  # points of Newton steps on both equations, and the residual at which they end
-TOUCH = 1e-10, 1e-8  # what keeps dependent rules apart in them, and in the one that carries the derivative
+TOUCH, SOFTEST = (
+    (1e-10, 1e-8),
+    1e-4,
+)  # what keeps dependent rules apart in them, and in the one that carries the derivative
+DAMPED = 0.1  # of the slope beside the curvature, which far points have next to none of
+NEARER, SMALLEST = 0.1, 1e-10  # shares of the unit of y that make a new one, and of all numbers' length that may
 TRUSTED = 1e-5  # a residual up to which the next σ starts from the best of these steps, not from its own last point
 
 
@@ -147,63 +152,79 @@ class Once(torch.autograd.Function):
 
 
 class Problem:
-    """½ |y - p|² over s = c + G y in K, all numbers of a sample divided by their size: p (n, q), c (n, M).
+    """w/2 |y|² - p·y over s = c + G y in K: p (n, q) over the length ``far`` of all numbers of a sample, y and c (n, M)
+    over their own, which shrinks with the set as it is found, w = size / far.
 
     A pair is y and its multipliers λ, side by side.
     """
 
     def __init__(self, along: Along, p: Tensor, c: Tensor) -> None:
-        self.rules, self.q = along.like(p), p.shape[1]
+        self.rules, self.q, self.stated, self.lost = along.like(p), p.shape[1], c, along.rounding
         self.G: Any = self.rules.matrix
-        least = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-200) * LEAST
-        size = torch.hypot(self._constants(c, p), p.detach().norm(dim=1))
-        self.size = torch.maximum(size.unsqueeze(1), least)
-        self.rounding = along.rounding / self.size[:, 0]
-        self.p, self.c = p / self.size, (c / self.size).clamp(-OPEN, OPEN)
+        self.least = torch.cat([p, c], 1).detach().norm(dim=1, keepdim=True).clamp_min(1e-200) * LEAST
+        self.far = torch.maximum(self._length(c, p), self.least)
+        self.p = p / self.far
+        self.take(self.far)
+
+    def take(self, size: Tensor) -> None:
+        """Measure y and s by a length (n, 1)."""
+        self.size, self.weight, self.rounding = size, size / self.far, self.lost / size
+        self.c = (self.stated / size).clamp(-OPEN, OPEN)
 
     def _constants(self, s: Tensor, y: Tensor) -> Tensor:
-        """The length of s without the slack that no step of the length of y uses up (n,)."""
+        """The length of s without the slack that no step of the length of y uses up (n, 1)."""
         s, own = s.detach(), y.detach().norm(dim=1, keepdim=True)
         heads, length = s[:, : len(self.rules.numbers)], self.rules.lengths(s)
         near = own + (heads - length).abs().amin(1, keepdim=True)
-        return torch.cat([torch.minimum(heads, length + near), s[:, heads.shape[1] :]], 1).norm(dim=1)
+        cut = torch.cat([torch.minimum(heads, length + near), s[:, heads.shape[1] :]], 1)
+        return cut.norm(dim=1, keepdim=True)
+
+    def _length(self, s: Tensor, y: Tensor) -> Tensor:
+        return torch.hypot(self._constants(s, y), y.detach().norm(dim=1, keepdim=True))
+
+    def onto(self, z: Tensor) -> Tensor:
+        return Onto(self.rules, z).times(z)
 
     def residual(self, pair: Tensor) -> Tensor:
-        """The largest of |y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s, 0 at the minimiser (n,)."""
+        """The largest of |w y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s (n,)."""
         y, m = pair[:, : self.q], pair[:, self.q :]
-        s = self.c + y @ self.G.mT
-        outside, found = (Onto(self.rules, z).times(z) for z in (-s, m - s))
-        constants = self._constants(self.c, y)
-        own = torch.hypot(constants, y.norm(dim=1))  # both are 0 at an apex
-        size = torch.where(constants > self.rounding, torch.minimum(own + 1e-6, 1e3 * own), own + 1e-6)
-        each = [v.norm(dim=1) for v in (y - self.p - m @ self.G, m - found, outside / size.unsqueeze(1))]
-        return torch.stack(each).amax(0).nan_to_num(1e300)
+        s, own = self.c + y @ self.G.mT, self._length(self.c, y)
+        known = self._constants(self.c, y) > self.rounding  # own is 0 at an apex
+        size = torch.where(known, torch.minimum(own + 1e-6, 1e3 * own), own + 1e-6)
+        each = self.weight * y - self.p - m @ self.G, m - self.onto(m - s), self.onto(-s) / size
+        return torch.stack([v.norm(dim=1) for v in each]).amax(0).nan_to_num(1e300)
 
     def solve(self) -> tuple[Tensor, Tensor]:
         """Nearest points (n, q), and their residuals (n,)."""
         with torch.no_grad():
             best, residual = self._pairs()
+        self.take(self.size)  # with derivatives
         if self.p.requires_grad or self.c.requires_grad:
-            last = self.newton(best, TOUCH[1])
+            last = self.newton(best, TOUCH[1] / self.weight)
             best = best + last - last.detach()
         return best[:, : self.q] * self.size, residual
 
     def _pairs(self) -> tuple[Tensor, Tensor]:
         """Pairs and their residuals."""
         pair = best = torch.cat([self.p, 0 * self.c], 1)
-        residual = self.residual(best)
-        for penalty in PENALTIES:
-            if bool((residual < NEAR).all()):
-                break
+        residual, penalties = self.residual(best), iter(PENALTIES)
+        while bool((residual > NEAR).any()) and (penalty := next(penalties, 0.0)):
             new = pair = self._minimised(pair, penalty)
             for k in range(POLISH):
-                new = self.newton(new, TOUCH[0]) if k else new
+                new = self.newton(new, (TOUCH[0] / self.weight).clamp_max(SOFTEST)) if k else new
                 after = self.residual(new)
                 best = torch.where((after < residual).unsqueeze(1), new, best)
                 residual = torch.minimum(residual, after)
                 if bool((residual < LAST).all()):
                     break
             pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
+            own = self._length(self.c, pair[:, : self.q]).clamp_min(SMALLEST / self.weight)
+            if bool((far := (own[:, 0] < NEARER) & (residual > NEAR)).any()):
+                share = torch.where(far.unsqueeze(1), own, 1.0)
+                self.take(share * self.size)
+                penalties = iter(PENALTIES)
+                pair, best = (torch.cat([v[:, : self.q] / share, v[:, self.q :]], 1) for v in (pair, best))
+                residual = self.residual(best)
         return best, residual
 
     def _minimised(self, pair: Tensor, penalty: float) -> Tensor:
@@ -212,16 +233,16 @@ class Problem:
 
         def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             z = m - penalty * (self.c + y @ self.G.mT)
-            found = Onto(self.rules, z).times(z)
-            return ((y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty / 2, found, z  # without |p|²
+            found = self.onto(z)
+            return ((self.weight * y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty / 2, found, z
 
         value, found, z = at(y)
         for _ in range(INNER):
-            slope, V = y - self.p - found @ self.G, Onto(self.rules, z.unsqueeze(1))
+            slope, V = self.weight * y - self.p - found @ self.G, Onto(self.rules, z.unsqueeze(1))
             if bool((slope.norm(dim=1) < NEAR / 10).all()):
                 break
-            hessian = V.times(self.G.mT, penalty, 0.0, penalty * V.share) @ self.G + torch.eye(y.shape[1]).to(y)
-            step, length = torch.linalg.solve(hessian, -slope), torch.ones_like(y[:, :1])
+            ridge = self.weight + DAMPED * slope.norm(dim=1, keepdim=True)
+            step, length = self._solved(-slope, ridge, V, penalty, 0.0, penalty * V.share), torch.ones_like(y[:, :1])
             for _ in range(HALVINGS):
                 after, found, z = at(y + length * step)
                 short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value.abs()
@@ -231,7 +252,7 @@ class Problem:
             y, value = y + length * step, after
         return torch.cat([y, found], 1)
 
-    def newton(self, pair: Tensor, touch: float) -> Tensor:
+    def newton(self, pair: Tensor, touch: Tensor) -> Tensor:
         """A step on both equations from constants; its derivative in p and c is that of the solution."""
         y, m = pair[:, : self.q], pair[:, self.q :]
         z = m - self.c.detach() - y @ self.G.mT
@@ -240,10 +261,14 @@ class Problem:
         product = 1 / touch, 0.0, V.share / (1 + touch - V.share)
         miss = m - V.times(z) + V.times(self.c - self.c.detach(), across=V.share)
         moved = V.times(miss, *inverse)
-        hessian = wide.times(self.G.mT, *product[:2], product[2].unsqueeze(1)) @ self.G
-        right = self.p + m @ self.G - y - moved @ self.G
-        step = torch.linalg.solve(hessian + torch.eye(y.shape[1]).to(y), right)
+        right = self.p + m @ self.G - self.weight * y - moved @ self.G
+        step = self._solved(right, self.weight, wide, product[0].unsqueeze(1), 0.0, product[2].unsqueeze(1))
         return torch.cat([y + step, m - moved - V.times(step @ self.G.mT, *product)], 1)
+
+    def _solved(self, right: Tensor, ridge: Tensor, V: Onto, *parts: Any) -> Tensor:
+        """(Gᵀ V G + ridge)⁻¹ right, for the three parts of V."""
+        hessian = V.times(self.G.mT, *parts) @ self.G
+        return torch.linalg.solve(hessian + ridge.unsqueeze(2) * torch.eye(self.q).to(right), right)
 
 
 class Onto:
@@ -259,7 +284,7 @@ class Onto:
         length = length.clamp_min(1e-300)
         self.w, self.share = z / joined([length, rules.spread(length)]), ((1 + head / length) / 2).clamp(0.0, 1.0)
 
-    def times(self, v: Tensor, along: float = 1.0, opposite: float = 0.0, across: Tensor | float = 0.0) -> Tensor:
+    def times(self, v: Tensor, along: Any = 1.0, opposite: Any = 0.0, across: Any = 0.0) -> Tensor:
         """v with its three parts times these. Shape: (\\*, M) → (\\*, M)"""
         a = torch.where(self.polar, opposite, along)
         b = torch.where(self.inside, along, opposite)
