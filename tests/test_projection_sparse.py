@@ -40,6 +40,25 @@ def ramps(hours: int) -> rh.Polyhedron:
     return rh.Polyhedron(np.vstack([step, -step]), 0.3, np.ones((1, hours)), hours / 2, lower=0.0, upper=1.0)
 
 
+def dispatch(buses: int, seed: int = 0) -> rh.Polyhedron:
+    """Power of units and angles of buses: each bus is balanced, each line has a limit. Lines differ thirtyfold."""
+    rng = np.random.default_rng(seed)
+    begin = np.concatenate([np.arange(1, buses), rng.integers(0, buses, buses // 3)])  # a tree and further lines
+    way = np.concatenate([rng.integers(1, 4, buses - 1), rng.integers(1, buses, buses // 3)])
+    end = np.where(np.arange(len(begin)) < buses - 1, np.maximum(begin - way, 0), (begin + way) % buses)
+    lines, at, weight = len(begin), np.arange(0, buses, 4), 10 ** rng.uniform(0.5, 2.0, len(begin))
+    across = np.eye(buses)[begin] - np.eye(buses)[end]
+    balance = np.hstack([np.eye(buses)[:, at], -across.T @ np.diag(weight) @ across])
+    first = np.eye(1, len(at) + buses, len(at))
+    inside = np.concatenate([rng.uniform(0.5, 1.5, len(at)), 0.1 * rng.standard_normal(buses)])
+    inside[len(at) :] -= inside[len(at)]
+    limits = 1.2 * np.abs(across @ inside[len(at) :]) + 0.2 / weight
+    A = np.hstack([np.zeros((2 * lines, len(at))), np.vstack([across, -across])])
+    E, power, angle = np.vstack([balance, first]), np.ones(len(at)), np.full(buses, np.inf)
+    bounds = {"lower": np.concatenate([0 * power, -angle]), "upper": np.concatenate([2 * power, angle])}
+    return rh.Polyhedron(A, np.tile(limits, 2), E, E @ inside, **bounds)
+
+
 def scattered(d: int, seed: int, lower: float = -np.inf, upper: float = np.inf) -> rh.Polyhedron:
     """Random rows, some twice, some opposite to others, some that meet at the point 0.1; one coordinate fixed."""
     rng = np.random.default_rng(seed)
@@ -138,6 +157,19 @@ def test_far_points_take_the_interior_point_few_steps_more(name, scale):
     assert info.solvers == ("interior point",)
     assert int(info.steps.max()) <= 40
     assert float(info.steps.double().mean()) <= 16
+
+
+@needs_core
+@pytest.mark.parametrize("scale", [1e3, 1e4])
+def test_far_points_among_equalities_of_weak_and_strong_lines_need_no_second_solver(scale):
+    P = dispatch(120)
+    assert not plan(P)[0].form.matrix.intervals.by_rows
+    z, info = rh.project(P, points(P, 24, scale), return_info=True)
+    assert info.solvers == ("interior point",)
+    assert not info.fallback.any()
+    assert int(info.steps.max()) <= 40
+    assert float(info.residual.max()) <= 1e-10
+    assert P.contains(z, atol=1e-9).all()
 
 
 @needs_core

@@ -288,6 +288,13 @@ MUTANTS = [
     ),
     Mutant(
         "core/source/projection/interior_point.cpp",
+        "constexpr double EQUAL = 1e12;",
+        "constexpr double EQUAL = 1e9;",
+        ("test_projection_sparse.py::test_far_points_among_equalities_of_weak_and_strong_lines_need_no_second_solver",),
+        "equalities are so soft that the path of far points stops short of its end",
+    ),
+    Mutant(
+        "core/source/projection/interior_point.cpp",
         "const Eight share = width_ / distance_;",
         "const Eight share = ONE;",
         ("test_projection_sparse.py::test_far_points_take_the_interior_point_few_steps_more",),

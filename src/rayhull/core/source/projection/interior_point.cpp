@@ -10,7 +10,7 @@ namespace rayhull {
 namespace {
 
 constexpr double STIFF[] = {1e12, 1e14};  // the stiffest spring, in a system of coordinates, of rows: 1 / what regularises it
-constexpr double EQUAL = 1e9;       // that of an equality on the way
+constexpr double EQUAL = 1e12;      // that of an equality on the way: a softer one stops the path short of its end
 constexpr double SOFT = 1e6;        // a spring of rows, to see which forces they take
 constexpr double NEVER = 1e-30;     // the freedom of a coordinate at its bound
 constexpr int64_t MOST = 120;       // steps of the interior point, over all attempts
