@@ -1,9 +1,11 @@
 """Ready-made sets mean what their formulas say."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import rayhull as rh
 
@@ -137,4 +139,44 @@ def test_ready_made_sets_are_sparse_and_exact():
 )
 def test_impossible_requests_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
+        make()
+
+
+NAN = float("nan")
+UNIT = rh.simplex(2)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: rh.flow([(0, 1), (1, 2)], 3, demand={"a": 1}), "no node"),
+        (lambda: rh.flow([(0, 1), (1, 2)], 3, demand=[-1, 0, NAN]), "sum to nan"),
+        (lambda: rh.flow([(0, 1)], 1.5), "one name or more"),
+        (lambda: rh.marginals([1, 3], [2, 2, NAN]), "columns to nan"),
+        (lambda: rh.marginals([1, 3], ["a", 2]), "columns must hold numbers"),
+        (lambda: rh.birkhoff((2, 3)), "rows sum to 2, columns to 3"),
+        (lambda: rh.storage(3, 1, 1, end=NAN), "holds NaN"),
+        (lambda: rh.storage(3, 1, 1, hours=0), "the length of a step"),
+        (lambda: rh.rules((x := rh.variables("x")) >= 0, x >= NAN), "x >= nan holds NaN"),
+        (lambda: rh.rules(rh.variables("x") <= 1, variables=3), "does not list"),
+        (lambda: rh.variables("x", shape=3).diff(n=-1), "n=-1"),
+        (lambda: rh.box(NAN, 1), "lower holds NaN"),
+        (lambda: rh.box([[0, 1], [1]], 1), "ragged"),
+        (lambda: rh.monotone(3, step="a"), "step must hold numbers"),
+        (lambda: rh.ordered(3, 3), "an edge is a pair"),
+        (lambda: rh.checkerboard((8, 8), 4), "tiles must be two"),
+        (lambda: rh.hierarchy(3), "the parent of each class"),
+        (lambda: rh.quantiles(0.5), "two or more numbers"),
+        (lambda: rh.windows((4, 4), 2, signs=[1, 2, 3]), "for each of"),
+        (lambda: rh.Polyhedron([[1, 1]], 1, names=3), "one name for each"),
+        (lambda: rh.Polyhedron([[1, 1]], 1, coordinates=3), "must be 2 names"),
+        (lambda: UNIT.contains([0, 1], atol=NAN), "atol must be"),
+        (lambda: UNIT.contains([0, 1], axis=5), "axis must be one of the 1 axes"),
+        (lambda: UNIT.sample(-1), "how many points"),
+        (lambda: rh.distributions.IntoPolyhedron(UNIT).inv(torch.zeros(5)), "a point must have shape"),
+        (lambda: rh.distributions.IntoRows(torch.ones(2, 3), torch.ones(3)), "b must have shape"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_our_words(make: Any, said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
         make()

@@ -18,6 +18,7 @@ from torch.distributions.transforms import Transform
 from rayhull.distributions.block_maps import BlockMap, Radial, block_map, hull_of
 from rayhull.maps.graphs import broadcast
 from rayhull.sets.polyhedron import Polyhedron, need_set
+from rayhull.sets.reading import misshapen
 
 ROUND = 0.01  # of the mean curvature is added in every direction, so that unbounded ones are at most 10 times as long
 
@@ -127,6 +128,8 @@ class IntoPolyhedron(Onto):
         return flat.reshape(*c.shape[:-1], *self.polyhedron.shape)
 
     def _inverse(self, x: Tensor) -> Tensor:
+        if x.shape[x.ndim - len(self.polyhedron.shape) :] != self.polyhedron.shape:
+            raise misshapen("a point", x, self.polyhedron.shape)
         flat = x.flatten(x.ndim - len(self.polyhedron.shape))[..., self._order.to(x.device)]
         widths = [size for _, _, size in self.blocks]
         with torch.autocast(x.device.type, enabled=False):
@@ -239,6 +242,8 @@ class IntoRows(Onto):
         cache_size: int = 0,
     ) -> None:
         super().__init__(cache_size)
+        if b.shape[-1:] != A.shape[-2:-1]:
+            raise misshapen("b", b, tuple(A.shape[-2:-1]))
         base = A.new_zeros(A.shape[-1]) if base is None else base
         slack = b - (A @ base.unsqueeze(-1)).squeeze(-1)
         if validate:

@@ -60,11 +60,12 @@ def quantiles(levels: Sequence[float]) -> Polyhedron:
         >>> list(P.rows.names)
         ['q0.1 <= q0.5', 'q0.5 <= q0.9']
     """
-    if len(levels) < 2 or not (np.diff([0, *levels, 1]) > 0).all():
-        raise ValueError(f"levels must be two or more numbers between 0 and 1 that increase, got {list(levels)}.")
-    names = [f"q{level:g}" for level in levels]
+    listed = as_array(levels, "levels").astype(float).ravel()
+    if len(listed) < 2 or not (np.diff([0, *listed, 1]) > 0).all():
+        raise ValueError(f"levels must be two or more numbers between 0 and 1 that increase, got {listed.tolist()}.")
+    names = [f"q{level:g}" for level in listed]
     order = [f"{a} <= {b}" for a, b in pairwise(names)]
-    return Polyhedron(monotone(len(levels)).A, names=order, coordinates=names)
+    return Polyhedron(monotone(len(names)).A, names=order, coordinates=names)
 
 
 def conserves(shape: Shape, tiles: tuple[int, int], means: Any = 0) -> Polyhedron:
@@ -117,9 +118,11 @@ def windows(
     sums = sp.csr_array(entries, shape=(math.prod(counts), pixels.size))
     if signs is None:
         return Polyhedron(sp.csr_array(ordered(None, counts).A @ sums), shape=event)
-    chosen = np.broadcast_to(np.asarray(signs), counts).ravel()
-    if not np.isin(chosen, (-1, 0, 1)).all():
-        raise ValueError(f"signs must be -1, 0 or +1, got {np.unique(chosen).tolist()}.")
+    stated = as_array(signs, "signs")
+    if stated.shape not in ((), counts) or not np.isin(stated, (-1, 0, 1)).all():
+        got = f"shape {stated.shape}" if stated.ndim else stated
+        raise ValueError(f"signs must be -1, 0 or +1 for each of {counts} windows, or one number, got {got}.")
+    chosen = np.broadcast_to(stated, counts).ravel().astype(np.int64)
     keep = np.flatnonzero(chosen)
     return Polyhedron(sp.csr_array(sp.diags_array(-chosen[keep], dtype=np.int64) @ sums[keep]), shape=event)
 

@@ -133,6 +133,8 @@ class Expression:
 
     def diff(self, n: int = 1, axis: int = -1) -> Expression:
         """x[i+1] - x[i] along ``axis``, n times."""
+        if n < 0:
+            raise ValueError(f"differences are taken 0 times or more, got n={n}.")
         for _ in range(n):
             places = np.moveaxis(np.arange(self.size).reshape(self.shape), axis, -1)
             after, before = (self._take(np.moveaxis(p, -1, axis)) for p in (places[..., 1:], places[..., :-1]))

@@ -316,6 +316,8 @@ def scale_from(targets: Array) -> float:
 @one_blas_thread()
 def hit_and_run(P: Polyhedron, n: int, rng: np.random.Generator) -> Array:
     """n points (n, d) by hit-and-run: uniform in the limit of many steps on a bounded set, a spread on any other."""
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"expected how many points to draw, 0 or more, got {n!r}.")
     points = np.empty((n, P.dim))
     for group in P.block_groups:
         A, b = loose_rows(group.polyhedron, group.polyhedron.centre.implicit)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -59,6 +60,9 @@ def contains(P: Statement, x: Any, atol: float | None = None, *, axis: int = -1,
         array([False,  True])
     """
     flat, given, points, batch = _read(P, x.detach() if is_torch(x) else x, axis, sides, _float64)
+    tolerance: Any = 0 if atol is None else atol
+    if not (isinstance(tolerance, Real) and float(tolerance) >= 0):
+        raise ValueError(f"atol must be a number, 0 or more, or None for a few ulp, got {atol!r}.")
     eps, xp = _eps(flat), _namespace(points)
     inside = xp.isfinite(points).all(axis=1)
     size = xp.amax(abs(points), axis=1)[:, None]

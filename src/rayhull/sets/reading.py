@@ -91,8 +91,8 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
     if offsets.shape != (m,):
         got = count(len(offsets), "entry") if offsets.ndim == 1 else f"shape {offsets.shape}"
         raise ValueError(f"{a_name} has {count(m, 'row')} but {b_name} has {got}: give one offset for each row.")
-    if names is not None and len(names) != m:
-        raise ValueError(f"{a_name} has {count(m, 'row')} but {count(len(names), 'name')} came: give one for each row.")
+    if names is not None and (not np.iterable(names) or len(names) != m):
+        raise ValueError(f"{a_name} has {count(m, 'row')}: give one name for each, got {names!r}.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
     rule = partial(indexed, a_name, shape=(m,)) if names is None else tuple(names).__getitem__
@@ -172,8 +172,8 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
     """Names of the coordinates, one for each."""
     if names is None:
         return None
-    if len(names) != dim or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"coordinates must be {dim} names, one for each coordinate, got {list(names)!r}.")
+    if not np.iterable(names) or len(names) != dim or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"coordinates must be {dim} names, one for each coordinate, got {names!r}.")
     return CoordinateNames(tuple(names))
 
 
@@ -220,6 +220,8 @@ def last(x: Any, axis: int) -> Any:
     """x with one axis moved to the end."""
     if axis == -1:
         return x
+    if not isinstance(axis, int | np.integer) or not -_axes(x) <= axis < _axes(x):
+        raise ValueError(f"axis must be one of the {_axes(x)} axes of the points, got {axis!r}.")
     return x.movedim(axis, -1) if is_torch(x) else np.moveaxis(np.asarray(x), axis, -1)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from rayhull.exact.numbers import joined
 from rayhull.sets.cones import ConvexSet
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.products import along, axis_length
-from rayhull.sets.reading import Shape, as_shape
+from rayhull.sets.reading import Shape, as_array, as_shape
 from rayhull.sets.rules import rules, variables
 
 
@@ -46,13 +47,14 @@ def box(lower: Any = None, upper: Any = None, shape: Shape | None = None) -> Any
         >>> rh.monotone(3) & rh.box(-1, 1)
         Polyhedron(shape=(3,): 2 inequalities, x >= -1, x <= 1)
     """
-    if shape is None and np.ndim(lower) == 0 and np.ndim(upper) == 0:
-        if lower is not None and upper is not None and lower > upper:
-            Polyhedron(lower=lower, upper=upper, shape=1)  # says what is wrong
+    given: dict[str, Any] = {
+        name: as_array(v, name) for name, v in (("lower", lower), ("upper", upper)) if v is not None
+    }
+    own = max((v.shape for v in given.values()), key=len, default=())
+    if shape is None and own == ():
+        Polyhedron(**given, shape=1)  # says what is wrong
         return ShapelessBox(lower, upper)
-    if shape is None:
-        shape = np.shape(lower) or np.shape(upper)
-    return Polyhedron(lower=lower, upper=upper, shape=shape)
+    return Polyhedron(**given, shape=own if shape is None else shape)
 
 
 def nonnegative(shape: Shape | None = None) -> Any:
@@ -106,8 +108,7 @@ def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any
         True
     """
     rows = _bands(shape, axis, [1, -1] if increasing else [-1, 1])
-    offset = [-step] * rows.shape[0] if np.ndim(step) == 0 else -np.asarray(step)  # exact where step is
-    return along(Polyhedron(rows, offset), shape, axis)
+    return along(Polyhedron(rows, -as_array(step, "step")), shape, axis)
 
 
 def convex(shape: Shape, axis: int = -1) -> Polyhedron:
@@ -209,7 +210,7 @@ def _bands(shape: Shape, axis: int, weights: Sequence[int]) -> sp.csr_array:
 
 
 def _places(names: Iterable[Any]) -> dict[Any, int]:
-    listed = list(names)
+    listed = list(names) if np.iterable(names) else [names] * 2
     place = {name: i for i, name in enumerate(listed)}
     if not 0 < len(place) == len(listed):
         raise ValueError(f"expected one name or more, each once, got {listed[:6]!r}{' ...' * (len(listed) > 6)}.")
@@ -219,7 +220,7 @@ def _places(names: Iterable[Any]) -> dict[Any, int]:
 def _differences(edges: Iterable[Any], place: Mapping[Any, int], otherwise: str | None = None) -> sp.csr_array:
     """A row x[i] - x[j] for each edge (i, j) between known places; ``otherwise``: what another place is."""
     columns: list[int] = []
-    for edge in edges:
+    for edge in edges if np.iterable(edges) else [edges]:
         if not isinstance(edge, Sequence | np.ndarray) or len(edge) != 2:
             raise ValueError(f"an edge is a pair (i, j), got {edge!r}.")
         for name in (tuple(end) if isinstance(end, list | np.ndarray) else end for end in edge):
@@ -240,7 +241,7 @@ def image_of_tiles(shape: Shape, tiles: tuple[int, int]) -> tuple[int, int]:
     event = as_shape(shape)
     if len(event) != 2:
         raise ValueError(f"an image has two axes, got shape {event}.")
-    if len(tiles) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in tiles):
+    if np.shape(tiles) != (2,) or not all(isinstance(n, int | np.integer) and n > 0 for n in tiles):
         raise ValueError(f"tiles must be two positive whole numbers (down, across), got {tiles!r}.")
     if event[0] % tiles[0] or event[1] % tiles[1]:
         raise ValueError(f"{tiles} tiles do not divide an image of shape {event} evenly.")
@@ -262,8 +263,9 @@ def ramps(shape: Shape, up: Any, down: Any = None, axis: int = -1) -> Polyhedron
         >>> P.contains(np.array([[0.0, 1, 2, -1], [0, 2, 2, 2]]))
         array([ True, False])
     """
-    rows, limits = _bands(shape, axis, [-1, 1]), [up, up if down is None else down]
-    offsets = [v for side in limits for v in (side if np.ndim(side) else [side] * rows.shape[0])]
+    rows, sides = _bands(shape, axis, [-1, 1]), {"up": up, "down": up if down is None else down}
+    limits = (as_array(side, name) for name, side in sides.items())
+    offsets = joined([side if side.ndim else side.repeat(rows.shape[0]) for side in limits])
     return along(Polyhedron(sp.csr_array(sp.vstack([rows, -rows])), offsets), shape, axis)
 
 
@@ -293,9 +295,11 @@ def storage(
         >>> P.contains(np.array([charge, discharge, level])).item(), P.coordinates[-1]
         (True, 'level[2]')
     """
-    pair = list(efficiency) if np.ndim(efficiency) else [efficiency] * 2
+    pair = np.atleast_1d(as_array(efficiency, "efficiency")).tolist() * (1 if np.ndim(efficiency) else 2)
     if len(pair) != 2 or not all(0 < v <= 1 for v in pair):
         raise ValueError(f"efficiency must be a share in (0, 1], or a pair (charging, discharging), got {efficiency}.")
+    if not (np.ndim(hours) == 0 and hours > 0):
+        raise ValueError(f"hours must be the length of a step, positive, got {hours!r}.")
     into, out = pair
     charge, discharge, level = variables("charge", "discharge", "level", shape=steps)
     gain = hours * (into * charge - discharge / out)
@@ -334,8 +338,11 @@ def flow(edges: Iterable[tuple[Any, Any]], nodes: Any, capacity: Any = None, dem
     """
     place = _places(range(nodes) if isinstance(nodes, int | np.integer) else nodes)
     balance, names = sp.csr_array(-_differences(edges, place).T), [f"demand of {node}" for node in place]
-    wanted = [demand.get(node, 0) for node in place] if isinstance(demand, Mapping) else demand
-    wanted = list(wanted) if np.ndim(wanted) else [wanted] * len(place)
+    if isinstance(demand, Mapping):
+        if unknown := [node for node in demand if node not in place]:
+            raise ValueError(f"a demand is given for {unknown[0]!r}, which is no node: there are {[*place][:6]}.")
+        demand = [demand.get(node, 0) for node in place]
+    wanted = as_array(demand, "demand").ravel().tolist() * (1 if np.ndim(demand) else len(place))
     if len(wanted) != len(place):
         raise ValueError(f"there are {len(place)} nodes but {len(wanted)} demands: give one for each node.")
     _refuse_other_totals("demands of all nodes", wanted, "what leaves the network", [0])
@@ -356,8 +363,8 @@ def marginals(rows: Sequence[Any], columns: Sequence[Any]) -> Polyhedron:
         >>> [[1, 0, 0], [1, 1, 1]] in P
         True
     """
-    m, n = len(rows), len(columns)
-    as_shape((m, n))
+    rows, columns = as_array(rows, "rows").ravel().tolist(), as_array(columns, "columns").ravel().tolist()
+    m, n = as_shape((len(rows), len(columns)))
     sums = [sp.kron(sp.eye_array(m, dtype=np.int64), np.ones((1, n), np.int64))]
     sums += [sp.kron(np.ones((1, m), np.int64), sp.eye_array(n, dtype=np.int64))]
     _refuse_other_totals("rows", rows, "columns", columns)
@@ -375,7 +382,7 @@ def birkhoff(n: int) -> Polyhedron:
         >>> rh.birkhoff(3).generators().vertices.shape
         (6, 9)
     """
-    return marginals([1] * as_shape(n)[0], [1] * n)
+    return marginals([1] * as_shape(n)[0], [1] * as_shape(n)[-1])
 
 
 def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:
@@ -393,6 +400,8 @@ def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:
         ['cat <= animal', 'dog <= animal', 'puppy <= dog']
     """
     named = isinstance(parent_of, Mapping)
+    if not np.iterable(parent_of):
+        raise TypeError(f"expected the parent of each class, by name or in order, got {parent_of!r}.")
     listed = parent_of.items() if isinstance(parent_of, Mapping) else enumerate(parent_of)
     parents = {child: given if isinstance(given, list | tuple) else [given] for child, given in listed}
     edges = [(child, parent) for child, given in parents.items() for parent in given if parent is not None]
@@ -406,5 +415,5 @@ def hierarchy(parent_of: Mapping[Hashable, Any] | Sequence[Any]) -> Polyhedron:
 def _refuse_other_totals(first: str, these: Sequence[Any], second: str, others: Sequence[Any]) -> None:
     """Two lists of numbers must have one total, up to rounding."""
     apart = abs(sum(these) - sum(others))
-    if apart > 1e-9 * max(abs(v) for v in (*these, *others)):
+    if not apart <= 1e-9 * max(abs(v) for v in (*these, *others)):
         raise ValueError(f"{first} sum to {sum(these)}, {second} to {sum(others)}: both must be the same.")

@@ -165,8 +165,8 @@ def _owners(listed: Sequence[Rule], variables: Sequence[Expression] | None) -> t
     if variables is None:
         owners = tuple(used[start] for start in sorted(used))
     else:
-        items = [variables] if isinstance(variables, Expression) else variables
-        owners = tuple(v for e in items for v in e.variables)
+        items = variables if isinstance(variables, list | tuple) else [variables]
+        owners = tuple(v for e in items for v in expression(e).variables)
         missing = [v.name for v in used.values() if v not in owners]
         if missing:
             raise ValueError(f"the rules use {', '.join(missing)}, which variables= does not list.")
@@ -225,6 +225,8 @@ class _Builder:
             factor, value = Fraction(int(gap.data[at])), -float(gap.constant[entry]) * float(gap.data[at])
         else:
             value = whole(-offset / factor)
+        if value != value:  # NaN
+            raise ValueError(f"the rule {rule.label(entry)} holds NaN: every number must be one.")
         coordinate = int(self.columns(gap.columns[at : at + 1])[0])
         for side in ("upper", "lower") if equal else ("upper" if factor > 0 else "lower",):
             old = self.bounds.get((coordinate, side))
