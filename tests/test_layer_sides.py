@@ -89,6 +89,27 @@ def test_a_base_point_off_the_equalities_is_not_taken(method: str, strict: bool)
     assert P.contains(layer(h, base=base[[0, 0, 2]])).all()
 
 
+@pytest.mark.parametrize("method", ["shrink", "steps", "nearest"])
+def test_sides_keep_what_inequalities_hold_with_equality(method: str) -> None:
+    """Both rows together say x1 = x2: no base point of the sample may leave that."""
+    P = rh.Polyhedron([[1, -1, 0], [-1, 1, 0]], 0, A_eq=[[1, 2, 1]], b_eq=1, lower=-10, upper=10)
+    layer, h, total = rh.Constrained(4, P, method=method), torch.randn(5, 4), torch.tensor([[2.0]])
+    assert bool(P.contains(layer(h, b_eq=total), b_eq=total).all())
+    assert bool(P.contains(layer(h, base=torch.tensor([1.0, 2.0, -4.0]))).all())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("size", "row"), [(1.0, 1e7), (1e-9, 1.0)])
+def test_an_empty_set_is_empty_at_any_size(size: float, row: float, *, compiled: bool) -> None:
+    P = rh.Polyhedron([[row, row]], [size * row], lower=[0, -size], upper=size)
+    layer = rh.Constrained(3, P, method="nearest", infeasible="nan")
+    b = torch.tensor([[-1.0 - 1e-3], [0.5], [1e-2]]) * size * row
+    run = torch.compile(layer, fullgraph=True, backend="aot_eager") if compiled else layer
+    x = run(100 * torch.randn(3, 3), b=b)
+    assert x.isnan().all(1).tolist() == [True, False, False]
+    assert bool(P.contains(x[1:], b=b[1:]).all())
+
+
 def test_a_checkpoint_does_not_depend_on_earlier_calls() -> None:
     used, fresh = (rh.Constrained(4, dispatch(), varies={"b_eq": (1.0, 6.0)}) for _ in range(2))
     h, demand = torch.randn(5, 4), torch.full((5, 1), 2.5)

@@ -206,6 +206,17 @@ def test_a_row_of_zeros_refuses_a_side_that_it_cannot_meet(sides: dict[str, list
     torch.testing.assert_close(z, torch.full((2, 2), 0.5).double())
 
 
+def test_one_empty_block_makes_the_whole_point_nan() -> None:
+    P, b_eq = rh.product(rh.simplex(2), rh.simplex(3)), torch.tensor([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
+    x, b_eq = torch.rand(3, 5).double().requires_grad_(), b_eq.double()
+    z = rh.project(P, x, b_eq=b_eq, infeasible="nan")
+    assert z.isfinite().all(1).tolist() == [True, False, False]
+    assert z.isnan().all(1).tolist() == [False, True, True]
+    torch.testing.assert_close(z[0], rh.project(P, x[0], b_eq=b_eq[0]))
+    (slope,) = torch.autograd.grad(z[0].sum() + z[1:].nansum(), x)
+    assert bool(slope.isfinite().all())
+
+
 @pytest.mark.parametrize("P", [rh.box(-1, 1, 2), rh.simplex(2), rh.monotone(2) & rh.box(0, 1)], ids=str)
 @pytest.mark.parametrize(("name", "value"), [("lower", torch.inf), ("upper", -torch.inf), ("lower", torch.nan)])
 def test_a_bound_that_no_number_satisfies_is_refused(P: rh.Polyhedron, name: str, value: float) -> None:

@@ -150,6 +150,13 @@ MUTANTS = [
     ),
     Mutant(
         "nn/steps.py",
+        "        if len(frame.loose) < len(P.rows):",
+        "        if False:",
+        ("test_layer_sides.py::test_sides_keep_what_inequalities_hold_with_equality",),
+        "a base point of the sample leaves equalities that inequalities state",
+    ),
+    Mutant(
+        "nn/steps.py",
         "        return (self.slack(sides) > 0).all(-1)",
         "        return (self.slack(sides) > 0).any(-1)",
         (

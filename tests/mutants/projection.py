@@ -179,6 +179,20 @@ MUTANTS = [
     ),
     Mutant(
         "projection/solve.py",
+        '    solution.z[empty] = torch.nan if infeasible == "nan" else ',
+        "    solution.z[empty] = ",
+        ("test_layer_sides.py::test_an_empty_set_is_empty_at_any_size",),
+        'infeasible="nan" gives the least violation of one block',
+    ),
+    Mutant(
+        "projection/project.py",
+        '        if self.infeasible == "nan" and done.infeasible:',
+        "        if False:",
+        ("test_projection_sides.py::test_one_empty_block_makes_the_whole_point_nan",),
+        'infeasible="nan" leaves the other blocks of the sample',
+    ),
+    Mutant(
+        "projection/solve.py",
         '    if infeasible == "raise" and len(lost := ',
         "    if len(lost := ",
         ("test_projection_sides.py::test_the_least_violation_is_given_where_nothing_can_be_certified",),

@@ -200,8 +200,9 @@ class Parts(Constants, nn.ModuleList):
 
     def takes(self, sides: Iterable[str]) -> bool:
         """Whether the blocks' own ways take these sides, with a base point that meets the equalities."""
-        names = set(sides) - {"base"}  # of those of cones only some blocks know
-        return all((names if part.has_cones else names - set(CONIC)) <= part.way.follows for part in self)
+        names = set(sides)
+        own = (names if part.has_cones else names - set(CONIC) for part in self)  # of cones only some blocks know
+        return all(known <= part.way.follows for known, part in zip(own, self, strict=True))
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
         """Whether tensor operations are all that the ways take, for these sides of the sample."""

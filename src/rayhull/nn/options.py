@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
+from rayhull.projection.project import INFEASIBLE
 from rayhull.sets.base_rule import read_ranges
 from rayhull.sets.interior import scale_from
 from rayhull.sets.polyhedron import MAX_GENERATORS
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
 
 Ranges = Mapping[str, tuple[Any, Any]]  # of the sides that come with the call
-INFEASIBLE = ("raise", "least", "nan")
 
 
 class LayerOptions(TypedDict, total=False):

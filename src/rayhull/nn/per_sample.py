@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 ENTRIES = 100_000  # of A, which graphs need as a constant
 OFF = 64  # roundings of the layer's dtype, by which a base point may miss an equality
-MISSED = 1e-6  # a nearest point that violates its set by more, in units of the batch, shows that the set is empty
 
 
 class PerSample(Constants):
@@ -66,8 +65,7 @@ class PerSample(Constants):
         self.in_units = options.units is not None  # around the mean of the data, which need not be inside
         self.rule: BaseRule | None = None
         self.sought = False
-        otherwise = "raise" if self.infeasible == "raise" else "least"
-        self.nearest = NearestPoint(P, weights=options.weights, infeasible=otherwise, later=True)
+        self.nearest = NearestPoint(P, weights=options.weights, infeasible=options.infeasible, later=True)
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)
@@ -234,9 +232,6 @@ class PerSample(Constants):
             near = formula(x, given)  # NaN where a set is empty
         else:
             near = _outside_graphs(self.nearest, x, given) if hidden else self.nearest(x, **given)
-        if self.infeasible == "nan" and not hides_numbers(u):
-            missed = self.polyhedron.violation(near.detach(), **given) > MISSED * (1 + near.detach().abs().max())
-            known = known & ~missed
         near = near.flatten(1)
         return torch.where(known.unsqueeze(-1), near, torch.full_like(near, torch.nan)).reshape(*batch, u.shape[-1])
 

@@ -67,7 +67,6 @@ class Steps(Seen):
             over several, which follow points that are far away.
     """
 
-    follows = frozenset({"b_eq"})
     onto: Callable[..., Tensor] | None = None  # in place of the steps' clamp
     wide: Factor | None = None
 
@@ -89,8 +88,10 @@ class Steps(Seen):
         self.keep_bounds(P)
         if len(P.layout.fixed):
             self.index("single", np.isin(np.arange(P.dim), P.layout.fixed))
-        if len(frame.loose) == len(P.rows):  # rows that hold with equality everywhere have no slack to follow
-            self.follows |= {"b", "lower", "upper"} if self.bounded else {"b"}
+        if len(frame.loose) < len(P.rows):  # rows that hold with equality everywhere have no slack to follow
+            self.follows = frozenset()
+        else:
+            self.follows |= {"b_eq", "b", "lower", "upper"} if self.bounded else {"b_eq", "b"}
         rows = np.ones(len(frame.loose), bool) if self.has_equalities else P.layout.is_stated(frame.loose)
         self.gauge = Gauge(P, frame.loose[rows], frame.slack[rows], factory)  # bounds alone are clamped
         self.shrinks = bool(rows.any())
@@ -226,7 +227,7 @@ class Steps(Seen):
         return y - (y @ self.rows_[:m].mT - high[..., :m]).relu() @ self.back.mT
 
     def fits_graphs(self, sides: Iterable[str]) -> bool:
-        return not self.sparse and ("b" in self.follows or not {"b", "lower", "upper"} & set(sides))
+        return not self.sparse and ("b" in self.follows or not set(sides))
 
     def _factors(self) -> list[Any]:
         if self.sparse:

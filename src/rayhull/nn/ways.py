@@ -68,7 +68,7 @@ class Way(Constants):
 
     coefficients: int
     keeps_inside = is_nearest = False
-    follows: frozenset[str] = frozenset()
+    follows: frozenset[str] = frozenset({"base"})
     shrinking, smooth, elsewhere = True, False, ""
 
     def keep_bounds(self, P: Polyhedron) -> None:
@@ -117,7 +117,7 @@ class Whole(Way):
     """No row at all: x = u."""
 
     keeps_inside = True
-    follows = frozenset({"b", "b_eq"})
+    follows = frozenset({"base", "b", "b_eq"})
 
     def __init__(self, size: int, scale: float, factory: Factory) -> None:
         super().__init__(factory)
@@ -171,7 +171,7 @@ class Nearest(Seen):
     """
 
     is_nearest = True
-    follows = frozenset({"b", "b_eq", "lower", "upper"})
+    follows = frozenset({"base", "b", "b_eq", "lower", "upper"})
     form_of: Callable[..., Any]  # in tensor operations; rayhull.nn.recognise, which knows blocks and trials, sets it
 
     def __init__(

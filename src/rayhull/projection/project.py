@@ -22,6 +22,8 @@ from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
 from rayhull.sets.reading import GivenSides, event_last
 
+INFEASIBLE = ("raise", "least", "nan")
+
 
 class Projector:
     """A set, a solver and a metric, as for :func:`project`; what depends on them alone is worked out once and kept."""
@@ -29,8 +31,8 @@ class Projector:
     def __init__(
         self, polyhedron: Polyhedron, *, solver: str = "auto", weights: Any = None, infeasible: str = "raise"
     ) -> None:
-        if infeasible not in ("raise", "least"):
-            raise ValueError(f'infeasible must be "raise" or "least", got {infeasible!r}.')
+        if infeasible not in INFEASIBLE:
+            raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {infeasible!r}.")
         self.polyhedron, self.solver, self.infeasible = polyhedron, solver, infeasible
         self.weights = _checked_weights(weights, polyhedron)
         self.is_dense = self.weights is not None and self.weights.ndim == 2  # a metric that ties all coordinates
@@ -64,6 +66,8 @@ class Projector:
             done = solve(blocks, flat.detach(), given, self.infeasible, guess)
         if given is not NONE and (held := zero_rows_hold(self.polyhedron, given)) is not None:
             done.note_empty((~held.expand(len(flat))).nonzero()[:, 0], self.infeasible)
+        if self.infeasible == "nan" and done.infeasible:
+            done.z[torch.cat(done.infeasible)] = torch.nan  # in all blocks
         if not followed:
             return done.z if flat is x else done.z.reshape(x.shape), done
         z: Tensor = Differentiable.apply(done, None, flat, *given[:SIDES])  # type: ignore[no-untyped-call]
@@ -141,7 +145,7 @@ def project(
             images. What ``return_info`` adds has it last.
         solver: ``"auto"`` (closed forms by structure, else an exact active-set method), ``"active set"`` or ``"dual"``
             (batched torch operations).
-        infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation.
+        infeasible: ``"raise"`` an error that names the samples, or give the ``"least"`` violation, or ``"nan"``.
         return_info: also return residuals, multipliers, steps and solvers as :class:`rayhull.projection.Info`.
 
     Shape:

@@ -55,7 +55,7 @@ class Projected:
         self.solutions.append(solution)
 
     def note_empty(self, samples: Tensor, infeasible: str) -> None:
-        """Samples without a feasible point: refused by their names, or answered by the least violation."""
+        """Samples without a feasible point: refused by their names, or kept in mind."""
         if len(samples) and infeasible == "raise":
             raise EmptySetError(
                 f"No point satisfies the right-hand sides and bounds of {sample_names(samples)}. "
@@ -129,7 +129,7 @@ def _answer(done: Projected, problem: Problem, solution: Solution, block: Block,
     empty = (solution.status != SOLVED).nonzero()[:, 0]
     done.note_empty(empty // count, infeasible)
     if len(empty):
-        _least_violation(problem, solution, empty)
+        _answer_empty(problem, solution, empty, infeasible)
 
 
 def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> Tensor:
@@ -144,9 +144,9 @@ def _try(solver: Solver, problem: Problem, solution: Solution, left: Tensor) -> 
     return left[better]
 
 
-def _least_violation(problem: Problem, solution: Solution, empty: Tensor) -> None:
+def _answer_empty(problem: Problem, solution: Solution, empty: Tensor, infeasible: str) -> None:
     assert solution.z is not None
-    solution.z[empty] = least_violation(problem.take(empty))
+    solution.z[empty] = torch.nan if infeasible == "nan" else least_violation(problem.take(empty))
     solution.multipliers[empty] = torch.nan  # no multiplier exists, and no gradient flows
     solution.status[empty], solution.residual[empty] = SOLVED, torch.nan
 
@@ -166,7 +166,7 @@ class Info:
         steps: iterations, the most over the blocks of a sample.
         solvers: how each kind of block was solved.
         fallback: samples that a second solver had to answer.
-        infeasible: samples without a certified feasible point, answered by the least violation.
+        infeasible: samples without a certified feasible point, answered by the least violation or NaN.
         multipliers: (\\*, m), of the rows A z <= b: positive where a row binds, 0 elsewhere.
         multipliers_eq: (\\*, m_eq), of the rows A_eq z = b_eq, of either sign.
         bound_multipliers: (\\*, event shape): positive where an upper bound binds, negative where a lower one does.
