@@ -409,6 +409,16 @@ def test_nearest_points_have_the_derivative_of_differences(name):
     assert torch.autograd.gradcheck(lambda x: rh.project(S, x), x, eps=1e-6, atol=1e-4, fast_mode=True)
 
 
+@pytest.mark.parametrize("far", [1e2, 1e3])
+def test_nearest_points_of_a_cone_seen_nearly_edge_on_have_the_derivative_of_differences(far):
+    S = rh.quadratic([[2, 0], [0, 0]], [0, -1])  # y >= x²
+    x = torch.tensor([[far, far**2 / 2], [far, far**2 - far]], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(rh.project(S, x)[:, 0].sum(), x)
+    ends = [[rh.project(S, x.detach() + e * far * v)[:, 0] for e in (1e-4, -1e-4)] for v in torch.eye(2).double()]
+    differences = torch.stack([(high - low) / (2e-4 * far) for high, low in ends], 1)
+    assert (slope - differences).abs().max() < 1e-6
+
+
 def test_a_layer_of_nearest_points_has_a_form_for_graphs():
     S = rh.ball(1.0, d=3) & rh.box(-0.9, 0.9, 3)
     layer, h = rh.Constrained(4, S, method="nearest").eval(), 5 * torch.randn(32, 4)

@@ -296,4 +296,11 @@ MUTANTS = [
         ("test_convex_sets.py::test_each_of_many_far_points_has_a_certified_nearest_point",),
         "far points keep the unit of their own length",
     ),
+    Mutant(
+        "projection/conic.py",
+        "REFINED = 5",
+        "REFINED = 1",
+        ("test_convex_sets.py::test_nearest_points_of_a_cone_seen_nearly_edge_on_have_the_derivative_of_differences",),
+        "what keeps dependent rules apart is part of the derivative of nearest points",
+    ),
 ]

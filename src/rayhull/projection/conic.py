@@ -32,11 +32,9 @@ CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
 PENALTIES = [3.0**k for k in range(1, 26)]  # σ, until the residual is near
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
-POLISH, LAST = 9, 1e-13  # points of Newton steps on both equations, and the residual at which they end
-TOUCH, SOFTEST = (
-    (1e-10, 1e-8),
-    1e-4,
-)  # what keeps dependent rules apart in them, and in the one that carries the derivative
+POLISH, LAST = 9, 3e-15  # points of Newton steps on both equations, and the residual at which they end
+TOUCH, SOFTEST = 1e-10, 1e-4  # what keeps dependent rules apart in them, more in far points' units, and at most
+REFINED = 5  # steps that carry the derivative: each takes what touch and rounding left of it to that power
 DAMPED = 0.1  # of the slope beside the curvature, which far points have next to none of
 NEARER, SMALLEST = 0.1, 1e-10  # shares of the unit of y that make a new one, and of all numbers' length that may
 TRUSTED = 1e-5  # a residual up to which the next σ starts from the best of these steps, not from its own last point
@@ -200,7 +198,9 @@ class Problem:
             best, residual = self._pairs()
         self.take(self.size)  # with derivatives
         if self.p.requires_grad or self.c.requires_grad:
-            last = self.newton(best, TOUCH[1] / self.weight)
+            last = best
+            for _ in range(REFINED):
+                last = self.newton(last)
             best = best + last - last.detach()
         return best[:, : self.q] * self.size, residual
 
@@ -211,7 +211,7 @@ class Problem:
         while bool((residual > NEAR).any()) and (penalty := next(penalties, 0.0)):
             new = pair = self._minimised(pair, penalty)
             for k in range(POLISH):
-                new = self.newton(new, (TOUCH[0] / self.weight).clamp_max(SOFTEST)) if k else new
+                new = self.newton(new) if k else new
                 after = self.residual(new)
                 best = torch.where((after < residual).unsqueeze(1), new, best)
                 residual = torch.minimum(residual, after)
@@ -252,14 +252,14 @@ class Problem:
             y, value = y + length * step, after
         return torch.cat([y, found], 1)
 
-    def newton(self, pair: Tensor, touch: Tensor) -> Tensor:
-        """A step on both equations from constants; its derivative in p and c is that of the solution."""
+    def newton(self, pair: Tensor) -> Tensor:
+        """A step on both equations; its derivative, once more at each step, comes nearer to that of the solution."""
         y, m = pair[:, : self.q], pair[:, self.q :]
-        z = m - self.c.detach() - y @ self.G.mT
-        V, wide = Onto(self.rules, z), Onto(self.rules, z.unsqueeze(1))
+        touch, z = (TOUCH / self.weight).clamp_max(SOFTEST), m - self.c - y @ self.G.mT
+        V, wide = Onto(self.rules, still := z.detach()), Onto(self.rules, still.unsqueeze(1))
         inverse = 1 / touch, 1 / (1 + touch), 1 / (1 + touch - V.share)  # of 1 + touch - V, and times V:
         product = 1 / touch, 0.0, V.share / (1 + touch - V.share)
-        miss = m - V.times(z) + V.times(self.c - self.c.detach(), across=V.share)
+        miss = m - V.times(still) - V.times(z - still, across=V.share)
         moved = V.times(miss, *inverse)
         right = self.p + m @ self.G - self.weight * y - moved @ self.G
         step = self._solved(right, self.weight, wide, product[0].unsqueeze(1), 0.0, product[2].unsqueeze(1))
