@@ -13,6 +13,7 @@ from rayhull.core import operators
 from rayhull.errors import EmptySetError
 from rayhull.projection.intervals import intervals
 from rayhull.projection.plan import plan
+from rayhull.projection.solvers.any_rows import InteriorPoint
 
 needs_core = pytest.mark.skipif(not operators.available(), reason="needs the compiled core")
 
@@ -40,13 +41,13 @@ def ramps(hours: int) -> rh.Polyhedron:
     return rh.Polyhedron(np.vstack([step, -step]), 0.3, np.ones((1, hours)), hours / 2, lower=0.0, upper=1.0)
 
 
-def dispatch(buses: int, seed: int = 0) -> rh.Polyhedron:
-    """Power of units and angles of buses: each bus is balanced, each line has a limit. Lines differ thirtyfold."""
-    rng = np.random.default_rng(seed)
+def dispatch(buses: int, decades: float = 1.5) -> rh.Polyhedron:
+    """Power of units and angles of buses: each bus is balanced, each line of other weight has its limit."""
+    rng = np.random.default_rng(0)
     begin = np.concatenate([np.arange(1, buses), rng.integers(0, buses, buses // 3)])  # a tree and further lines
     way = np.concatenate([rng.integers(1, 4, buses - 1), rng.integers(1, buses, buses // 3)])
     end = np.where(np.arange(len(begin)) < buses - 1, np.maximum(begin - way, 0), (begin + way) % buses)
-    lines, at, weight = len(begin), np.arange(0, buses, 4), 10 ** rng.uniform(0.5, 2.0, len(begin))
+    lines, at, weight = len(begin), np.arange(0, buses, 4), 10 ** rng.uniform(0.5, 0.5 + decades, len(begin))
     across = np.eye(buses)[begin] - np.eye(buses)[end]
     balance = np.hstack([np.eye(buses)[:, at], -across.T @ np.diag(weight) @ across])
     first = np.eye(1, len(at) + buses, len(at))
@@ -170,6 +171,16 @@ def test_far_points_among_equalities_of_weak_and_strong_lines_need_no_second_sol
     assert int(info.steps.max()) <= 40
     assert float(info.residual.max()) <= 1e-10
     assert P.contains(z, atol=1e-9).all()
+
+
+@needs_core
+def test_what_large_multipliers_round_away_is_not_solved_again(monkeypatch):
+    P, calls, solve = dispatch(120, decades=2.5), [], InteriorPoint.by_kernel
+    monkeypatch.setattr(InteriorPoint, "by_kernel", lambda *given: calls.append(given) or solve(*given))
+    z, info = rh.project(P, points(P, 24, 10.0), return_info=True)
+    assert len(calls) == 1
+    assert 1e-13 < float(info.residual.max()) <= 1e-10
+    torch.testing.assert_close(z, rh.project(P, points(P, 24, 10.0), solver="active set"), atol=1e-12, rtol=0)
 
 
 @needs_core

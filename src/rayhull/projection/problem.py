@@ -170,17 +170,20 @@ class Solver:
 # -- the certificate -------------------------------------------------------------------------------------------------
 
 
-def residual(problem: Problem, z: Tensor, multipliers: Tensor) -> Tensor:
+def residual(problem: Problem, z: Tensor, multipliers: Tensor, held: float = 0.0) -> Tensor:
     """How far z with these multipliers is from the optimality conditions: the largest of four relative errors.
 
     Rows and bounds hold; rows with a multiplier are met; multipliers of inequalities are >= 0;
-    z = clip(y − G^T multipliers). Shape: (N,).
+    z = clip(y − G^T multipliers), up to rounding; ``held``: a share of the largest multiplier that counts as such, too.
+    Shape: (N,).
     """
     m, y = problem.m, problem.y
     size = z.abs().amax(1, keepdim=True)
     reach = y.abs().amax(1, keepdim=True) + size + FLOOR
     aim = problem.clip(problem.shifted(multipliers))
     rounding = ROUNDING * reach  # of y - G^T lam; what is off beyond it counts against the size of z, not of y
+    if held and multipliers.shape[1]:
+        rounding = rounding + held * multipliers.abs().amax(1, keepdim=True)
     worst = (((z - aim).abs() - rounding).clamp_min(0) / (size + rounding)).amax(1)
     if multipliers.shape[1]:
         excess = problem.matrix.times(z) - problem.c

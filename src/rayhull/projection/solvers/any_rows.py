@@ -29,6 +29,7 @@ SOME = 10  # rows from which gradient steps give a first guess
 WARM, NEWTON, HALVINGS = 40, 60, 25
 GOAL = 1e-14
 SHARP, SHARPER = 2e-14, 2e-15  # residuals up to this are rounding; the second for points that are FAR
+HELD = 32 * 2.0**-52  # of the largest multiplier: what a sum of rows times multipliers may be off
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
 NEAREST, NEAR = 0.1, 1e3  # how far the point close by is, in sizes of z: from the end of a path, and elsewhere ...
 FARTHER, FARTHEST = 8.0, 1e5  # ... more by round, and the most
@@ -323,11 +324,19 @@ def _take_better(
 
 
 def _blurred(problem: Problem, solution: Solution) -> Tensor:
-    """Samples whose residual is more than rounding; a claim that the set is empty counts where it may be."""
+    """Samples whose residual is more than rounding; a claim that the set is empty counts where it may be.
+
+    Multipliers much larger than y leave a residual that no other point or multipliers would make less.
+    """
     assert solution.z is not None
     far = problem.y.abs().amax(1) > FAR * solution.z.abs().amax(1)
-    blurred = ~(solution.residual <= torch.where(far, SHARPER, SHARP))
-    return (blurred & ((solution.status != EMPTY) | (not problem.may_be_empty))).nonzero()[:, 0]
+    sharp = torch.where(far, SHARPER, SHARP)
+    if problem.x is not None and problem.x.dtype == torch.float32:  # its points are rounded to less than that
+        sharp = torch.full_like(solution.residual, TOLERANCE)
+    blurred = ~(solution.residual <= sharp) & ((solution.status != EMPTY) | (not problem.may_be_empty))
+    found = blurred.nonzero()[:, 0]
+    rest = residual(problem.take(found), solution.z[found], solution.multipliers[found], held=HELD)
+    return found[(rest > sharp[found]) | ~(solution.residual[found] <= TOLERANCE)]
 
 
 def _start(problem: Problem, solve: Callable[[Problem], Solution]) -> Tensor:
