@@ -27,11 +27,11 @@ if TYPE_CHECKING:  # for type checkers: the same names as below, which a test co
     from rayhull.errors import UnverifiedError as UnverifiedError
     from rayhull.nn.adapting import Parametrization as Parametrization
     from rayhull.nn.adapting import constrain as constrain
+    from rayhull.nn.export import to_jax as to_jax
+    from rayhull.nn.export import to_numpy as to_numpy
     from rayhull.nn.layers import Constrained as Constrained
+    from rayhull.nn.layers import paper_layer as paper_layer
     from rayhull.nn.map_into import MapInto as MapInto
-    from rayhull.nn.paper import paper_layer as paper_layer
-    from rayhull.nn.programs import to_jax as to_jax
-    from rayhull.nn.programs import to_numpy as to_numpy
     from rayhull.projection.module import Projection as Projection
     from rayhull.projection.project import project as project
     from rayhull.sets.applied import capped_simplex as capped_simplex
@@ -79,11 +79,10 @@ _HOME = {
     "conversion.files": "read write",
     "conversion.generators": "Generators",
     "errors": "BudgetExceededError EmptySetError RayhullError UnverifiedError",
-    "nn.paper": "paper_layer",
     "nn.adapting": "Parametrization constrain",
-    "nn.layers": "Constrained",
+    "nn.export": "to_jax to_numpy",
+    "nn.layers": "Constrained paper_layer",
     "nn.map_into": "MapInto",
-    "nn.programs": "to_jax to_numpy",
     "projection.module": "Projection",
     "projection.project": "project",
     "sets.applied": "capped_simplex conserves corridor quantiles reconciled windows",

@@ -49,14 +49,14 @@ MUTANTS = [
         "a checkpoint in a shorter dtype overwrites the geometry",
     ),
     Mutant(
-        "nn/export.py",
+        "nn/adapting.py",
         "    shift = norm.bias.double() - norm.running_mean.double() * slope",
         "    shift = norm.bias.double() + norm.running_mean.double() * slope",
         ("test_layer.py::test_the_folded_layer_is_the_same_function",),
         "folding adds the running mean",
     ),
     Mutant(
-        "nn/programs.py",
+        "nn/export.py",
         ".numpy().copy()",
         ".numpy()",
         ("test_export_numpy.py::test_a_program_stays_what_it_is_while_its_module_trains_on",),
@@ -319,14 +319,14 @@ MUTANTS = [
         "a free start ends half open",
     ),
     Mutant(
-        "nn/paper.py",
+        "nn/layers.py",
         "        doubled = np.concatenate([lines, -lines, rays])",
         "        doubled = np.concatenate([lines, lines, rays])",
         ("test_layer.py::test_the_papers_layer_reaches_both_sides_of_a_line",),
         "a line of the paper's layer is followed forwards only",
     ),
     Mutant(
-        "nn/paper.py",
+        "nn/layers.py",
         "torch.cat(factors, -1).amin(-1, keepdim=True)",
         "torch.cat(factors, -1).amax(-1, keepdim=True)",
         ("test_layer.py::test_the_checkerboard_takes_one_coefficient_a_pixel_and_the_paper_twice_as_many",),
@@ -392,7 +392,7 @@ MUTANTS = [
         "in training kernels take the stated sides for those of the sample",
     ),
     Mutant(
-        "nn/export.py",
+        "nn/adapting.py",
         "            bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)",
         "            bias[own] = bias[own] * units.tile(part.count)",
         ("test_layer.py::test_the_folded_layer_is_the_same_function",),

@@ -1,124 +1,32 @@
-"""The layer for inference elsewhere: BatchNorm and units folded into one Linear, and ONNX files."""
+"""The layer elsewhere: ONNX files, and programs of array operations (:mod:`rayhull.nn.arrays`) for NumPy and JAX."""
 
 from __future__ import annotations
 
-import copy
 import inspect
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._decomp import get_decompositions
 
 from rayhull.errors import RayhullError, optional
+from rayhull.nn.arrays import OPERATIONS, Array, Input, Node, Program, evaluated
 from rayhull.nn.map_into import MapInto
 from rayhull.nn.strict import short
 from rayhull.projection.formulas import formula_of
-from rayhull.projection.sides import Sides, TakesSides
 from rayhull.sets.cones import with_cones
 
-if TYPE_CHECKING:
-    from rayhull.nn.layers import Constrained
-
-DTYPES = (torch.float32, torch.float64, torch.float16)
-
-
-class Folded(TakesSides):
-    """What :func:`fold` returns: one Linear and the rest of the map. For inference: it holds no parameters.
-
-    Shape: (\\*, in_features) → (\\*, event shape)
-    """
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, weight: Tensor, bias: Tensor, rest: MapInto) -> None:
-        super().__init__()
-        self.rest, self.in_features = rest, weight.shape[1]
-        if rest.strict:  # a row of zeros: 0 for finite features, NaN for others, and NaN if a weight is not finite
-            known = weight.isfinite().all() & bias.isfinite().all()
-            mark = torch.where(known, 0.0, torch.nan).to(bias.dtype)
-            weight, bias = torch.cat([weight, torch.zeros_like(weight[:1])]), torch.cat([bias, mark[None]])
-        self.register_buffer("weight", weight)
-        self.register_buffer("bias", bias)
-
-    def _points(self, features: Tensor, sides: Sides) -> Tensor:
-        c = nn.functional.linear(features, self.weight, self.bias)
-        origin: tuple[Tensor, ...] = ()
-        if self.rest.strict and not torch.compiler.is_compiling():
-            c, origin = c[..., :-1], (features, self.weight, self.bias)
-        elif self.rest.strict:
-            c = torch.where(c.isnan(), 0.0, c)[..., :-1] + c[..., -1:]  # what is infinite is cut by the map
-        return self.rest._points(c, sides, origin)
-
-    def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, folded Linear of {self.weight.shape[0]}"
-
-
-@torch.no_grad()
-def fold(layer: Constrained, *, compile: bool = False) -> nn.Module:
-    """The same function as ``layer.eval()``, with fewer steps.
-
-    Args:
-        layer: what was trained.
-        compile: fuse what comes after the Linear with ``torch.compile`` (needs a C++ compiler).
-
-    Examples:
-        >>> import torch, rayhull as rh
-        >>> layer = rh.Constrained(8, rh.monotone(5) & rh.box(-1, 1), batch_norm=True).eval()
-        >>> h = torch.randn(3, 8)
-        >>> torch.allclose(layer(h), layer.fold()(h), atol=1e-6)
-        True
-    """
-    weight, bias = _with_batch_norm(layer)
-    rest = copy.deepcopy(layer.map)
-    rest.prepare()
-    start = 0
-    for part in rest.parts:
-        own, way = slice(start, start + part.coefficients), part.way
-        if {"units", "base"} <= way.exact.keys() and way.keeps_inside:
-            units, base = (torch.as_tensor(way.exact[name], device=weight.device) for name in ("units", "base"))
-            weight[own] *= units.tile(part.count)[:, None]
-            bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)
-            way.start = _as_it_is  # type: ignore[method-assign]
-        start += part.coefficients
-    dtype = layer.linear.weight.dtype
-    folded = Folded(weight.to(dtype), bias.to(dtype), rest).eval()
-    folded.polyhedron, folded.axis = layer.polyhedron, layer.axis
-    if compile:
-        # code of its own: torch.compile counts the graphs of one code object, and refuses the ninth layer of a process
-        run = MethodType(_copy(Folded.forward), folded)
-        folded._compiled_call_impl = torch.compile(run, fullgraph=True)
-    return folded
-
-
-def _as_it_is(c: Tensor) -> Tensor:
-    """The start of a way whose base point and units are in the Linear."""
-    return c
-
-
-def _copy(function: Any) -> FunctionType:
-    """The same function with a code object of its own."""
-    made = FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-def _with_batch_norm(layer: Constrained) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the Linear in float64, with the BatchNorm's running statistics inside."""
-    weight = layer.linear.weight.double().clone()
-    bias = weight.new_zeros(len(weight)) if layer.linear.bias is None else layer.linear.bias.double().clone()
-    norm = layer.batch_norm
-    if norm is None or norm.running_mean is None or norm.running_var is None:
-        return weight, bias
-    slope = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
-    shift = norm.bias.double() - norm.running_mean.double() * slope
-    return weight * slope, bias + weight @ shift
+DTYPES = (torch.float32, torch.float64, torch.float16)  # of ONNX Runtime
+LEFT_OUT = ("dtype", "device", "layout", "pin_memory", "memory_format", "non_blocking")  # a node knows its dtype
+aten = torch.ops.aten
+SPLIT = [aten._softmax, aten._log_softmax, aten.gelu, aten.leaky_relu, aten.hardtanh, aten.native_layer_norm]
+SPLIT += [aten._native_batch_norm_legit_no_training, aten._native_batch_norm_legit]  # into smaller ones
+Apply = Callable[..., Any]
 
 
 def to_onnx(
@@ -269,3 +177,177 @@ def of_weights(module: nn.Module) -> tuple[torch.dtype, torch.device]:
         if name.endswith("weight") and value.is_floating_point():
             return value.dtype, value.device
     return torch.get_default_dtype(), torch.device("cpu")
+
+
+# -- programs of array operations --------------------------------------------------------------------------------------
+
+
+def to_numpy(module: nn.Module, example: Tensor | None = None, *, sides: Sequence[str] = ()) -> Program:
+    """A module in evaluation mode as a function that needs NumPy alone: ``program(features, **sides)``.
+
+    Strict layers stay strict: NumPy has float64. ``program.save("layer.npz")`` writes it, and
+    :func:`rayhull.nn.arrays.load` reads it where there is no torch.
+
+    Args:
+        module: a layer, what its ``fold()`` returns, or a model with layers in it.
+        example: features (batch, ...), for a module that does not begin with a Linear or a layer.
+        sides: names of the sides of the sample that the program takes, as for :func:`rayhull.nn.export.to_onnx`.
+
+    Examples:
+        >>> import numpy as np, torch, rayhull as rh
+        >>> P = rh.monotone(4) & rh.box(0, 1)
+        >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), rh.Constrained(16, P, strict=True))
+        >>> x = rh.to_numpy(model)(np.random.randn(5, 8))
+        >>> x.dtype, bool(P.contains_exactly(x).all())
+        (dtype('float32'), True)
+    """
+    was = module.training
+    try:
+        with torch.no_grad():
+            return _converted("NumPy", module.eval(), example, sides)[0]
+    finally:
+        module.train(was)
+
+
+def to_jax(
+    module: nn.Module, example: Tensor | None = None, *, sides: Sequence[str] = ()
+) -> tuple[dict[str, Array], Apply]:
+    """A module as (parameters, apply) for JAX: ``apply(parameters, features, **sides)``.
+
+    For ``jit``, ``grad`` and ``vmap``; differentiable in parameters, features and sides. The mode of the module is
+    kept: in training mode the gradient leaks past the map as in torch (:mod:`rayhull.maps.leak`), after
+    ``module.eval()`` it is the derivative alone. Strict layers and layers in float64 need JAX's 64-bit mode.
+
+    Args:
+        module, example, sides: as for :func:`to_numpy`.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> parameters, apply = rh.to_jax(rh.Constrained(8, rh.monotone(5)))                # doctest: +SKIP
+        >>> x = jax.jit(apply)(parameters, jax.numpy.ones((3, 8)))                          # doctest: +SKIP
+    """
+    jax = optional("jax", "jax", "jax", "A program for JAX")
+    with torch.enable_grad():
+        program, weights = _converted("JAX", module, example, sides)
+    wide = any(getattr(part, "strict", False) for part in module.modules()) or torch.float64 in (
+        weight.dtype for weight in module.parameters()
+    )
+
+    def kind(name: str) -> Any:
+        if wide and not jax.config.jax_enable_x64:
+            raise RayhullError(
+                "strict layers and layers in float64 need JAX's 64-bit mode, which is off: "
+                'jax.config.update("jax_enable_x64", True), or export a float32 layer with strict=False.'
+            )
+        return jax.dtypes.canonicalize_dtype(jax.numpy.dtype(name))
+
+    def apply(parameters: Mapping[str, Array], features: Any, **given: Any) -> Array:
+        own = {place: parameters[name] for place, name in weights.items()}
+        return program.run(jax.numpy, kind, own, features, given)
+
+    named = dict(module.named_parameters(remove_duplicate=False))
+    made = {name: jax.numpy.array(_array(named[name]), kind(short(named[name].dtype))) for name in weights.values()}
+    return made, apply
+
+
+def _converted(
+    target: str, module: nn.Module, example: Tensor | None, sides: Sequence[str]
+) -> tuple[Program, dict[str, str]]:
+    """The program, and the names of the parameters that it takes by their places in the graph: none for NumPy."""
+    exported = _exported(module, _features(module, example), sides)
+    signature, names = exported.graph_signature, iter((first_argument(module, sides), *sides))
+    if changed := signature.buffers_to_mutate:
+        raise RayhullError(
+            f"training mode changes {next(iter(changed.values()))}, which a function cannot: call .eval() first."
+        )
+    fake = {node.name: node.meta.get("val") for node in exported.graph.nodes}
+    if target == "NumPy" and torch.bfloat16 in {value.dtype for value in fake.values() if isinstance(value, Tensor)}:
+        raise RayhullError("NumPy has no bfloat16: export the layer in float32 (layer.float()).")
+    inputs = [Input(at, next(names), list(fake[at].shape[1:]), short(fake[at].dtype)) for at in signature.user_inputs]
+    weights = dict(signature.inputs_to_parameters) if target == "JAX" else {}
+    known = exported.state_dict | exported.constants
+    arrays = {
+        own.arg.name: _array(known[own.target])
+        for own in signature.input_specs
+        if own.target is not None and own.arg.name not in weights
+    }
+    left = [node for node in exported.graph.nodes if _left_after_folding(target, node, arrays)]
+    needed = {own.name for node in left for own in node.all_input_nodes}
+    nodes = [_node(target, node) for node in left]
+    kept = {name: array for name, array in arrays.items() if name in needed}
+    return Program(inputs, nodes, list(signature.user_outputs), kept), weights
+
+
+def _features(module: nn.Module, example: Tensor | None) -> Tensor:
+    """Two samples: of the example, or zeros for what the module begins with."""
+    if example is not None:
+        return example[:1].repeat(2, *(1 for _ in example.shape[1:]))
+    dtype, device = of_weights(module)
+    for part in module.modules():
+        size = getattr(part, "in_features", getattr(part, "coefficients", None))
+        if size is not None:
+            return torch.zeros(2, size, dtype=dtype, device=device)
+        if part._parameters or not part._modules:
+            break
+    raise RayhullError("the module does not begin with a Linear or a layer: give example=, features (batch, ...).")
+
+
+def _exported(module: nn.Module, features: Tensor, sides: Sequence[str]) -> torch.export.ExportedProgram:
+    """The graph in the core operators of ATen; detach stays, which says where there is no derivative."""
+    given, dynamic = example_call(module, features, sides)
+    for value in (features, *given.values()):
+        value.requires_grad_(torch.is_grad_enabled() and value.is_floating_point())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")  # torch's exporter uses it itself
+        program = torch.export.export(module, (features,), given, dynamic_shapes=dynamic)
+    table = {**torch.export.default_decompositions(), **get_decompositions(SPLIT)}
+    return program.run_decompositions({op: how for op, how in table.items() if op is not aten.detach.default})
+
+
+def _left_after_folding(target: str, node: torch.fx.Node, arrays: dict[str, Any]) -> bool:
+    """Whether an operation is left to be run; what depends on constants alone is worked out, and joins them."""
+    if node.op != "call_function" or not node.users:  # an assertion
+        return False
+    if not {own.name for own in node.all_input_nodes} <= arrays.keys():
+        return True
+    with np.errstate(all="ignore"):
+        arrays[node.name] = evaluated(_node(target, node), arrays, np, _without_bfloat16)
+    return False
+
+
+def _node(target: str, node: torch.fx.Node) -> Node:
+    operation: Any = node.target
+    space, name = getattr(operation, "namespace", "operator"), getattr(operation, "_opname", operation.__name__)
+    if space == "rayhull":
+        raise RayhullError(
+            f"the nearest point of this set is found by an iterative solver, which no program for {target} holds: "
+            'export a layer with method="steps" (and varies= for sides of the sample).'
+        )
+    name = name if space == "aten" else f"{space}.{name}"
+    if name not in OPERATIONS:
+        raise RayhullError(
+            f"programs for {target} have no {operation}: leave it out of the module, or add a function "
+            f"(array module, *arguments) as rayhull.nn.arrays.OPERATIONS[{name!r}]."
+        )
+    kwargs = {key: _plain(value) for key, value in node.kwargs.items() if key not in LEFT_OUT}
+    value = node.meta.get("val")
+    return Node(node.name, name, _plain(node.args), kwargs, short(value.dtype) if isinstance(value, Tensor) else None)
+
+
+def _plain(argument: Any) -> Any:
+    """An argument as JSON has it."""
+    if isinstance(argument, torch.fx.Node):
+        return {"of": argument.name}
+    if isinstance(argument, (list, tuple)):
+        return [_plain(one) for one in argument]
+    return argument if isinstance(argument, (bool, int, float, str)) else None
+
+
+def _array(value: Tensor) -> Array:
+    """A copy: torch may train on."""
+    return value.detach().cpu().to(getattr(torch, _without_bfloat16(short(value.dtype)))).numpy().copy()
+
+
+def _without_bfloat16(name: str) -> str:
+    """The dtype of a constant, of which NumPy has no bfloat16."""
+    return "float32" if name == "bfloat16" else name
