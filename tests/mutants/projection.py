@@ -164,9 +164,9 @@ MUTANTS = [
         "a fallback's answer is taken whatever its residual",
     ),
     Mutant(
-        "projection/plan.py",
-        "        return (unit - torch.where(agree(unit, defect, b_eq.dtype), defect, 0.0) @ null.mT) * lengths",
-        "        return unit * lengths",
+        "projection/sides.py",
+        "    return torch.where(agreed, consistent, unit), agreed",
+        "    return unit, agreed",
         ("test_projection_sides.py::test_sides_of_dependent_equalities_agree_up_to_the_rounding_of_their_dtype",),
         "sides in float32 of equalities that depend on each other contradict themselves",
     ),
