@@ -72,7 +72,7 @@ def test_dense_rows_and_sparse_rows_have_the_same_centre(
     P = dense_and_bounds(equalities=equalities, limit=limit)
     assert barrier.is_filled(P.rows.matrix)
     monkeypatch.setattr(barrier, "is_filled", lambda A: False)
-    monkeypatch.setattr(interior, "_at_hand", lambda P: None)
+    monkeypatch.setattr(rh.Polyhedron, "at_hand", None)
     assert np.abs(found - centre(P).point).max() < 1e-6
     assert bool(P.contains(found))
 
@@ -96,7 +96,7 @@ def test_few_dense_rows_have_the_base_point_that_sparse_steps_find(
 ) -> None:
     found = base_point(few_dense_rows(limit), 0.5)
     monkeypatch.setattr(barrier, "is_filled", lambda A: False)
-    monkeypatch.setattr(interior, "_at_hand", lambda P: None)
+    monkeypatch.setattr(rh.Polyhedron, "at_hand", None)
     assert np.abs(found - base_point(few_dense_rows(limit), 0.5)).max() < 1e-6
     assert bool(few_dense_rows(limit).contains(found))
 
@@ -120,7 +120,7 @@ def test_a_set_within_one_has_the_centre_that_a_linear_program_leads_to(
 ) -> None:
     P = WITHIN_ONE[name]()
     with monkeypatch.context() as patch:
-        patch.setattr(interior, "_at_hand", lambda P: None)
+        patch.setattr(rh.Polyhedron, "at_hand", None)
         expected = centre(WITHIN_ONE[name]())
     if name != "a chain":  # no rows that all lie on one side of the middle
         monkeypatch.setattr(interior, "deepest", lambda *given: pytest.fail("a linear program was solved"))

@@ -168,7 +168,7 @@ UNIT = rh.simplex(2)
         (lambda: rh.hierarchy(3), "the parent of each class"),
         (lambda: rh.quantiles(0.5), "two or more numbers"),
         (lambda: rh.windows((4, 4), 2, signs=[1, 2, 3]), "for each of"),
-        (lambda: rh.Polyhedron([[1, 1]], 1, names=3), "one name for each"),
+        (lambda: rh.Polyhedron([[1, 1]], 1, names=3), "1 row but 3 came"),
         (lambda: rh.Polyhedron([[1, 1]], 1, coordinates=3), "must be 2 names"),
         (lambda: UNIT.contains([0, 1], atol=NAN), "atol must be"),
         (lambda: UNIT.contains([0, 1], axis=5), "axis must be one of the 1 axes"),

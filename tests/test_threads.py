@@ -21,7 +21,7 @@ def blas_threads():
 
 CALLS = {
     "convert": ("rayhull.conversion.convert._assemble", lambda P: rh.convert(P, cache=False)),
-    "centre": ("rayhull.sets.interior._at_hand", lambda P: P.centre),
+    "centre": ("rayhull.sets.interior._centre_of_block", lambda P: P.centre),
     "is_bounded": ("rayhull.sets.linear_programs.row_rank", lambda P: P.is_bounded),
     "base_rule": ("rayhull.sets.base_rule.in_closed_form", lambda P: P.base_rule({"b": (0.9, 1.1)})),
     "project": ("rayhull.projection.plan.StandardForm.of", lambda P: rh.project(P, np.zeros(3))),

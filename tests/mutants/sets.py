@@ -190,8 +190,8 @@ MUTANTS = [
     ),
     Mutant(
         "sets/linear_programs.py",
-        "            if not is_feasible(fewer, equalities):\n                rows = fewer",
-        "            if True:\n                rows = fewer",
+        "            if not is_feasible(*fewer):\n                parts = tuple(fewer)",
+        "            if True:\n                parts = tuple(fewer)",
         ("test_polyhedron.py::test_an_empty_set_is_refused_with_the_rows_that_contradict_each_other",),
         "a contradiction names too few rows",
     ),

@@ -16,7 +16,7 @@ from rayhull.conversion.slack_form import SlackForm
 from rayhull.core.reference.floats import ADVICE, CLEAR_LEVEL, UNCERTAINTY
 from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.exact.numbers import others
-from rayhull.sets.rows import Array, Rows
+from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -48,7 +48,7 @@ def _without_rounding(x: Array) -> Array:
 
 def float_slack_form(P: Polyhedron) -> FloatSlackForm:
     """Express every row through independent ones; what rounding could change is refused."""
-    (E, e), (A, b) = _unit_rows(P.equality_rows), _unit_rows(P.rows)
+    (E, e), (A, b) = ((unit.toarray(), rhs) for unit, rhs, _ in (P.equality_rows.unit, P.rows.unit))
     chosen_eq = _independent(E, np.abs(e), "equalities")
     span = scipy.linalg.orth(E[chosen_eq].T).T if len(chosen_eq) else np.zeros((0, P.dim))
     chosen_rows = _independent(A - (A @ span.T) @ span, np.abs(b), "inequalities")
@@ -60,17 +60,6 @@ def float_slack_form(P: Polyhedron) -> FloatSlackForm:
     G, g = _expressed(A[rest], b[rest], offsets, back, error)
     lines = scipy.linalg.null_space(chosen).T if len(chosen) else np.eye(P.dim)
     return FloatSlackForm(G[:, len(chosen_eq) :], g, lines, -back.T, np.ones(len(offsets)), offsets)
-
-
-def _unit_rows(rows: Rows) -> tuple[Array, Array]:
-    """Rows of length 1; divided by their largest entry first, lest a square overflow or vanish."""
-    dense = rows.matrix.toarray()
-    if not len(dense):
-        return dense, rows.rhs
-    largest = np.abs(dense).max(axis=1)
-    dense = dense / largest[:, None]
-    norms = np.linalg.norm(dense, axis=1)
-    return dense / norms[:, None], rows.rhs / largest / norms
 
 
 def _independent(A: Array, offsets: Array, what: str) -> Array:

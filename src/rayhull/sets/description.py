@@ -86,7 +86,7 @@ def _hidden(P: Polyhedron) -> str:
 
 def lineality(P: Polyhedron) -> int:
     """The number of independent directions along which no row changes."""
-    if P.intervals.all():
+    if P.intervals.all() or P.is_bounded:
         return 0
     pairs = ((len(group.index), group.polyhedron) for group in P.block_groups)
     return sum(n * (block.dim - row_rank(Rows.stack([block.rows, block.equality_rows]))) for n, block in pairs)

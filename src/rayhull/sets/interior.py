@@ -166,7 +166,7 @@ def _from_blocks(P: Polyhedron) -> Centre:
 
 
 def _centre_of_block(P: Polyhedron) -> Centre:
-    start = at_hand(P) or _relative_interior(P)
+    start = P.at_hand or _relative_interior(P)
     if is_wide(P.dim) and _is_fair(P, start):
         return start
     (A, b), hull = loose_rows(P, start.implicit), affine_hull(P, start.implicit)
@@ -176,18 +176,11 @@ def _centre_of_block(P: Polyhedron) -> Centre:
 
 
 def at_hand(P: Polyhedron) -> Centre | None:
-    """A point with slack in every row that needs no LP, for large sets and for those within [-1, 1]; kept.
+    """A point with slack in every row that needs no LP, for large sets and for those within [-1, 1].
 
     An LP takes seconds for a large set, and a quarter of a second to import for the first one of a process. Within
     [-1, 1] the centre does not depend on the point that it is looked for from: R is 1.
     """
-    if "at hand" not in P.kept:
-        P.kept["at hand"] = _at_hand(P)
-    found: Centre | None = P.kept["at hand"]
-    return found
-
-
-def _at_hand(P: Polyhedron) -> Centre | None:
     unit = np.abs([P.lower_bounds, P.upper_bounds]).max(initial=0.0) <= 1
     if not is_wide(P.dim) and P.rows.matrix.nnz < LARGE and not unit:
         return None

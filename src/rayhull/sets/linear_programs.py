@@ -5,7 +5,7 @@ That rows contradict each other is proved exactly where their numbers are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -226,19 +226,15 @@ def _by_key(rows: Rows) -> Iterator[tuple[bytes, float]]:
 
 
 @one_blas_thread()
-def refuse_if_empty(P: Polyhedron, at_hand: Callable[[Polyhedron], object]) -> None:
-    """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0.
-
-    Args:
-        at_hand: an interior point of a block of many coordinates that needs no linear program, or None.
-    """
+def refuse_if_empty(P: Polyhedron) -> None:
+    """Raise :class:`EmptySetError` naming a small group of rows with no common point; P does not contain 0."""
     _refuse_crossed_bounds(P)
     _refuse_rows_of_zeros(P)
     nearest = np.clip(0.0, P.lower_bounds, P.upper_bounds)
     if nearest.any() and P.contains_exactly(nearest.reshape(P.shape)):
         return
     for group in P.block_groups:
-        if is_wide(group.polyhedron.dim) and at_hand(group.polyhedron) is not None:
+        if is_wide(group.polyhedron.dim) and group.polyhedron.at_hand is not None:
             continue
         rows, equalities = P.rows.take(group.rows[0]), P.equality_rows.take(group.equality_rows[0])
         names = _contradiction(rows, equalities)
@@ -285,14 +281,14 @@ def _contradiction(rows: Rows, equalities: Rows) -> tuple[str, ...] | None:
     if found is not None and exact:
         used = _used(rows, equalities, found.multipliers, found.eq_multipliers)
         if _is_refuted(*used):
-            return _names(*_thin(*used))
+            return _names(_thin(*used))
     if found is not None and found.depth >= -NOT_ZERO * found.scale:
         return None
     return _least_violation(rows, equalities, exact) or (tuple(equalities.names) if inconsistent else None)
 
 
-def _names(rows: Rows, equalities: Rows) -> tuple[str, ...]:
-    return (*rows.names, *equalities.names)
+def _names(parts: Iterable[Rows]) -> tuple[str, ...]:
+    return tuple(name for part in parts for name in part.names)
 
 
 def _used(rows: Rows, equalities: Rows, y: Array, z: Array) -> tuple[Rows, Rows]:
@@ -347,18 +343,15 @@ def _least_violation(rows: Rows, equalities: Rows, exact: bool) -> tuple[str, ..
     entries = np.abs(np.concatenate([A.data, E.data]))
     barely = found.depth > -BARELY * (1.0 + np.abs(b).max(initial=0.0))
     unsure = barely or entries[entries > 0].min(initial=1.0) < SEEN
-    return None if exact and unsure and not _is_refuted(*few) else _names(*few)
+    return None if exact and unsure and not _is_refuted(*few) else _names(few)
 
 
-def _thin(rows: Rows, equalities: Rows) -> tuple[Rows, Rows]:
-    """Leave out every row without which the rest is still contradictory."""
-    if len(rows) + len(equalities) <= FEW:
-        for i in reversed(range(len(rows))):
-            fewer = rows.take(np.delete(np.arange(len(rows)), i))
-            if not is_feasible(fewer, equalities):
-                rows = fewer
-        for i in reversed(range(len(equalities))):
-            fewer = equalities.take(np.delete(np.arange(len(equalities)), i))
-            if not is_feasible(rows, fewer):
-                equalities = fewer
-    return rows, equalities
+def _thin(*parts: Rows) -> tuple[Rows, ...]:
+    """Inequalities and equalities without every row without which the rest is still contradictory."""
+    for k in range(2 if sum(map(len, parts)) <= FEW else 0):
+        for i in reversed(range(len(parts[k]))):
+            fewer = list(parts)
+            fewer[k] = parts[k].take(np.delete(np.arange(len(parts[k])), i))
+            if not is_feasible(*fewer):
+                parts = tuple(fewer)
+    return parts

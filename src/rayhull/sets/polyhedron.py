@@ -101,7 +101,7 @@ class Polyhedron(PointSet):
         low, high = read_bound(lower, "lower", event, -math.inf), read_bound(upper, "upper", event, math.inf)
         super().__init__(event, inequalities, equalities, low, high, read_names(coordinates, dim))
         if not self.contains_zero:
-            linear_programs.refuse_if_empty(self, interior.at_hand)
+            linear_programs.refuse_if_empty(self)
 
     @classmethod
     def from_rows(
@@ -123,7 +123,7 @@ class Polyhedron(PointSet):
         made = cls.__new__(cls)
         Statement.__init__(made, shape, inequalities, equalities, lower, upper, coordinate_names)
         if check and not made.contains_zero:
-            linear_programs.refuse_if_empty(made, interior.at_hand)
+            linear_programs.refuse_if_empty(made)
         return made
 
     # -- as a whole ------------------------------------------------------------------------------------------
@@ -147,6 +147,7 @@ class Polyhedron(PointSet):
 
     # -- points of it, its blocks, other forms ---------------------------------------------------------------
 
+    at_hand = cached_property(interior.at_hand)
     centre = cached_property(interior.centre)
     reach = interior.reach
     base_rule = affine_rule

@@ -92,7 +92,8 @@ def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters:
         got = count(len(offsets), "entry") if offsets.ndim == 1 else f"shape {offsets.shape}"
         raise ValueError(f"{a_name} has {count(m, 'row')} but {b_name} has {got}: give one offset for each row.")
     if names is not None and (not np.iterable(names) or len(names) != m):
-        raise ValueError(f"{a_name} has {count(m, 'row')}: give one name for each, got {names!r}.")
+        got = count(len(names), "name") if np.iterable(names) else repr(names)
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {got} came: give one for each row.")
     for name, values in ((a_name, data), (b_name, offsets)):
         refuse_unless_finite(name, values)
     rule = partial(indexed, a_name, shape=(m,)) if names is None else tuple(names).__getitem__
