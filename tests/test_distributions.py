@@ -287,7 +287,7 @@ def test_a_transform_is_equal_to_one_for_the_same_set():
 
 def test_what_is_no_set_no_base_or_no_row_is_refused_or_served():
     for takes_a_set in (IntoPolyhedron, Uniform):
-        with pytest.raises(TypeError, match="this takes sets without cones"):
+        with pytest.raises(TypeError, match="expected a set without cones, got ConvexSet: give the rows alone"):
             takes_a_set(rh.ball(1, d=2))
     with pytest.raises(ValueError, match="over 2 coefficients, the dimension of the set, got event shape"):
         OnPolyhedron(Normal(0.0, 1.0), rh.box(0, 1, 2))

@@ -302,7 +302,7 @@ def test_contradictory_equalities_are_refused():
         (dict(A=[[1, 1]], A_eq=[[1, 1, 1]]), ValueError, "numbers of coordinates disagree"),
         (dict(A=[[1, 1]], shape=(3,)), ValueError, "numbers of coordinates disagree"),
         (dict(A=[[1, 1]], lower=[0, 0, 0]), ValueError, r"lower has shape \(3,\)"),
-        (dict(lower=[1, 0], upper=[0, 1]), rh.EmptySetError, r"lower > upper in 1 coordinates, first at x\[0\]: 1 > 0"),
+        (dict(lower=[1, 0], upper=[0, 1]), rh.EmptySetError, r"lower > upper in 1 coordinate, first at x\[0\]: 1 > 0"),
         (dict(lower=[math.nan, 0]), ValueError, "lower holds NaN"),
         (dict(lower=[math.inf, 0]), ValueError, "lower holds inf, which no number satisfies"),
         (dict(A=[[1, 1]], names=["a", "b"]), ValueError, "1 row but 2 names"),
@@ -324,3 +324,26 @@ def test_points_of_the_wrong_shape_are_refused():
 def test_sets_of_different_shape_do_not_intersect():
     with pytest.raises(ValueError, match=r"\(3,\) and \(4,\)"):
         rh.monotone(3) & rh.monotone(4)
+
+
+@pytest.mark.parametrize("name", [name for name in ZOO if name != "whole space"])
+def test_the_set_of_one_sample_is_the_set_with_its_sides(name):
+    P = ZOO[name]()
+    given = {"b": P.b + 1, "b_eq": P.b_eq, "upper": P.upper_bounds + 2}
+    Q = P.with_sides(**given)
+    x = P.interior_point() + np.random.default_rng(0).normal(size=(50, *P.shape))
+    sides = {k: v.astype(float).reshape(P.shape if k == "upper" else -1) for k, v in given.items() if np.size(v)}
+    assert np.allclose(Q.violation(x), P.violation(x, **sides))
+    assert Q.coordinates == P.coordinates
+    assert P.with_sides() == P
+
+
+def test_the_set_of_one_sample_keeps_names_that_are_still_true():
+    P = rh.parse("demand: coal + gas == 100; coal <= 60; gas <= 60; coal >= 0; gas >= 0")
+    Q = P.with_sides(b_eq=50, upper={"gas": 60, "coal": 30})
+    assert {*Q.rows.names} == {"upper bound of coal", "gas <= 60", "coal >= 0", "gas >= 0"}
+    assert Q.slack([30, 20])["demand"] == 0
+    with pytest.raises(rh.EmptySetError, match="coal <= 60, gas <= 60 and demand contradict each other"):
+        P.with_sides(b_eq=150)
+    with pytest.raises(ValueError, match="A_eq has 1 row but b_eq has 2 entries"):
+        P.with_sides(b_eq=[1, 2])

@@ -110,7 +110,7 @@ def test_bounds_on_one_variable_take_the_tightest_and_keep_its_name():
 
 
 def test_an_empty_set_is_refused_in_the_users_words():
-    with pytest.raises(rh.EmptySetError, match="a \\+ b >= 3 and a <= 1 and b <= 1 contradict"):
+    with pytest.raises(rh.EmptySetError, match="a \\+ b >= 3, a <= 1 and b <= 1 contradict"):
         rh.parse("a + b >= 3; a <= 1; b <= 1")
     with pytest.raises(rh.EmptySetError, match="a"):
         rh.parse("a >= 3; a <= 1")
@@ -333,6 +333,39 @@ def test_a_pandas_frame_and_its_rows_are_taken_by_name():
     with pytest.raises(ValueError, match="frame\\[list\\(P.coordinates\\)\\]"):
         P.contains(frame.assign(hour=[1, 2]))
     assert frame.assign(hour=[1, 2])[list(P.coordinates)] in P
+
+
+def test_everything_with_an_entry_for_each_coordinate_is_taken_by_name():
+    pandas = pytest.importorskip("pandas")
+    P = rh.parse(DISPATCH)
+    mixed, ordered = ["wind", "coal", "gas"], list(P.coordinates)
+
+    def both(values):
+        series = pandas.Series(values, index=mixed)
+        return series, series[ordered].to_numpy()
+
+    frame = pandas.DataFrame(np.random.default_rng(0).uniform(0, 90, (6, 3)), columns=mixed)
+    x = frame[ordered].to_numpy()
+    weights, upper, mean, std = both([1.0, 2, 9]), both([40.0, 60, 20]), both([9.0, 40, 30]), both([4.0, 9, 20])
+    covariance = pandas.DataFrame(np.diag([1.0, 2, 9]) + 0.1, mixed, mixed)
+    point = dict(zip(mixed, [30.0, 40, 30], strict=True))
+    assert np.allclose(rh.project(P, frame, weights=weights[0]), rh.project(P, x, weights=weights[1]))
+    assert np.allclose(rh.project(P, frame, weights=dict(weights[0])), rh.project(P, x, weights=weights[1]))
+    by_matrix = (rh.project(P, x, weights=w) for w in (covariance, covariance.loc[ordered, ordered].to_numpy()))
+    assert np.allclose(*by_matrix)
+    assert np.allclose(rh.project(P, frame, upper=upper[0]), rh.project(P, x, upper=upper[1]))
+    assert np.allclose(P.violation(frame, upper=upper[0]), P.violation(x, upper=upper[1]))
+    assert P.in_units(mean[0], std[0]) == P.in_units(mean[1], std[1])
+    layers = [rh.Constrained(4, P, units=(mean[k], std[k])) for k in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())  # which another mean would refuse
+    h = torch.randn(5, 4)
+    assert torch.equal(layers[0](h, upper=upper[0]), layers[1](h, upper=torch.tensor(upper[1])))
+    inside = both([30.0, 40, 30])
+    rh.Constrained(4, P, base=inside[0]).load_state_dict(rh.Constrained(4, P, base=inside[1]).state_dict())
+    assert point in P
+    assert P.explain(point) == P.explain([40, 30, 30])
+    with pytest.raises(ValueError, match="are called coal, gas, the set's coordinates coal, gas, wind"):
+        P.contains({"coal": 1.0, "gas": 2.0})
 
 
 def test_names_follow_the_set():

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -265,7 +266,7 @@ def test_a_hundred_thousand_matrices_of_the_sample() -> None:
         ({"A": torch.ones(3, 5, 2)}, ValueError, r"do not broadcast: points \(4,\), A \(3,\)"),
         ({"b_eq": torch.ones(4, 1)}, ValueError, "b_eq was given, but the set states no A_eq: give A_eq too"),
         ({"upper": torch.ones(4, 3)}, ValueError, r"upper must have shape \(\*, 2\), got \(4, 3\)"),
-        ({"b": 1.0}, TypeError, "b must be a tensor, got float"),
+        ({"h": torch.ones(4, 1)}, TypeError, "unknown side 'h': the sides are A, b, A_eq, b_eq, lower, upper"),
         ({"b": torch.tensor([[1.0] * 5, [1.0] * 4 + [torch.nan]] * 2)}, ValueError, "b must hold numbers, got NaN"),
         ({"A": torch.full((4, 5, 2), torch.nan)}, ValueError, "A must hold numbers, got NaN"),
         ({"upper": torch.full((4, 2), torch.nan)}, ValueError, "upper must hold numbers, got NaN"),
@@ -280,6 +281,13 @@ def test_bad_input_is_told_so(way: str, sides: dict[str, Tensor], error: type[Ex
     layer = rh.Constrained(3, CROSS, dtype=torch.float64, **WAYS[way])
     with pytest.raises(error, match=message):
         layer(torch.randn(4, 3, dtype=torch.float64), **sides)
+
+
+@pytest.mark.parametrize("way", POLYTOPE)
+@pytest.mark.parametrize("given", [2, [2.0] * 5, np.full(5, 2), torch.tensor(2), torch.full((4, 5), 2)], ids=str)
+def test_sides_may_be_numbers_lists_arrays_and_integers(way: str, given: Any) -> None:
+    layer, h = rh.Constrained(3, CROSS, **WAYS[way]), torch.randn(4, 3)
+    assert torch.equal(layer(h, b=given), layer(h, b=torch.full((4, 5), 2.0)))
 
 
 @pytest.mark.parametrize("way", POLYTOPE)

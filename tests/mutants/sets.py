@@ -26,6 +26,27 @@ MUTANTS = [
     ),
     Mutant(
         "sets/reading.py",
+        'if name in ("lower", "upper", "centre", "base") else value',
+        "if not name else value",
+        ("test_rules.py",),
+        "bounds of the sample are taken as they come, whatever their names",
+    ),
+    Mutant(
+        "sets/products.py",
+        "as_array(by_name(P, given), name)",
+        "as_array(given, name)",
+        ("test_rules.py",),
+        "units are taken as they come, whatever their names",
+    ),
+    Mutant(
+        "projection/project.py",
+        "else by_name(P, weights), dtype=float)",
+        "else weights, dtype=float)",
+        ("test_rules.py",),
+        "weights are taken as they come, whatever their names",
+    ),
+    Mutant(
+        "sets/reading.py",
         "    if sorted(map(str, labels)) != sorted(names):",
         "    if not set(names) <= set(labels):",
         ("test_rules.py",),

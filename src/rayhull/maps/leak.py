@@ -36,8 +36,8 @@ LEAK = 0.1  # the share that a layer takes unless it is told
 
 def check_leak(leak: float) -> float:
     """The share as it is, refused where it is none."""
-    if not 0 <= leak <= 1:
-        raise ValueError(f"leak is a share of the gradient, from 0 (the derivative alone) to 1, got {leak}.")
+    if not isinstance(leak, int | float) or not 0 <= leak <= 1:
+        raise ValueError(f"leak is a share of the gradient, from 0 (the derivative alone) to 1, got {leak!r}.")
     return leak
 
 

@@ -39,9 +39,13 @@ def constrain(model: Model, name: str, P: Polyhedron, **options: Unpack[LayerOpt
         >>> bool(P.contains(x).all())
         True
     """
-    found = {n: module for n, module in model.named_modules() if is_linear(module)}
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"constrain takes the model first, constrain(model, name, P), got {type(model).__name__}.")
+    found = {n: module for n, module in model.named_modules() if n and is_linear(module)}
     if name not in found:
-        raise ValueError(f"the model has no Linear called {name!r}: it has {', '.join(found) or 'none'}.")
+        done = f"{name}.linear" in found and isinstance(model.get_submodule(name), Constrained)
+        hint = " It is constrained already." if done else ""
+        raise ValueError(f"the model has no Linear called {name!r}: it has {', '.join(found) or 'none'}.{hint}")
     parent, _, child = name.rpartition(".")
     setattr(model.get_submodule(parent), child, Constrained.from_linear(found[name], P, **options))
     return model
@@ -86,7 +90,10 @@ class Parametrization(nn.Module):
     def right_inverse(self, weight: Tensor) -> Tensor:
         """Coefficients of a weight: exact for one inside the set; one outside is first mapped into it."""
         if tuple(weight.shape) != self.map.polyhedron.shape:
-            raise ValueError(f"the set has shape {self.map.polyhedron.shape}, the weight {tuple(weight.shape)}.")
+            raise ValueError(
+                f"the set has shape {self.map.polyhedron.shape}, the weight {tuple(weight.shape)}: both must be the "
+                "same. For a rule on every row or column of a weight, rayhull.along repeats a set."
+            )
         return self.map.coefficients_of(weight).reshape(weight.shape)
 
 

@@ -54,6 +54,8 @@ class Constants(nn.Module):
         super().__init__()
         self.device = torch.empty((), device=factory.device).device
         self.dtype = torch.get_default_dtype() if factory.dtype is None else factory.dtype
+        if not isinstance(self.dtype, torch.dtype) or not self.dtype.is_floating_point:
+            raise TypeError(f"dtype must be one of floating-point numbers, such as torch.float32, got {self.dtype!r}.")
         self.exact: dict[str, Array] = {}  # the float64 array behind each constant
         self._wide: set[str] = set()  # those that stay float64
         self._index: dict[str, Array] = {}

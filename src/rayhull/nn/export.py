@@ -60,6 +60,9 @@ def to_onnx(
         >>> to_onnx(rh.Constrained(8, rh.monotone(5)).fold(), 8, "layer.onnx")             # doctest: +SKIP
         PosixPath('layer.onnx')
     """
+    if type(in_features) is not int:
+        got = type(in_features).__name__
+        raise TypeError(f"to_onnx takes the number of features second, to_onnx(model, 8, 'file.onnx'), got {got}.")
     optional("onnxscript", "onnxscript", "onnx", "Writing an ONNX file")
     dtype, device = of_weights(module)
     features = torch.zeros(2, in_features, dtype=dtype, device=device)

@@ -190,8 +190,8 @@ class Constrained(TakesSides):
         return torch.lerp(x, into.unconstrained(c), self.unconstrained_share) if self.unconstrained_share else x
 
     def _coefficients(self, features: Tensor) -> Tensor:
-        if features.shape[-1] != self.in_features:
-            got = tuple(features.movedim(-1, self.axis).shape)
+        if not features.ndim or features.shape[-1] != self.in_features:
+            got = tuple(last(features, self.axis).shape)
             raise ValueError(f"expected {self.in_features} features on axis {self.axis}, got {got}.")
         linear: Any = self._modules["linear"]  # self.linear takes 0.8 µs, a sixth of what it does for one sample
         coefficients: Tensor = linear(features if self.batch_norm is None else self._normalised(features))

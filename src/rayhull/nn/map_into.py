@@ -175,10 +175,14 @@ class MapInto(Constants, TakesSides, OfSet):
             c, sides = self._read(c, sides)
         if c.shape[-1] != self.coefficients:
             expected = f"{self.coefficients} coefficients, flat on axis {self.axis}"
-            raise ValueError(f"expected {expected}, got shape {tuple(c.movedim(-1, self.axis).shape)}.")
+            shape, own = tuple(c.movedim(-1, self.axis).shape), self.polyhedron.shape
+            hint = f": c.flatten(-{len(own)}) of them" if len(own) > 1 and shape[-len(own) :] == own else ""
+            raise ValueError(f"expected {expected}, got shape {shape}{hint}.")
         if finishes is not None:
             finishes.check(dtype)
             c = _cut(c, origin)
+        if not dtype.is_floating_point:
+            raise TypeError(f"coefficients must be floating-point numbers, got {dtype}: call .float() first.")
         c = c if dtype in DTYPES else c.float()
         leak = leak if leak and self.keeps_inside and c.requires_grad else 0.0
         if sides is not NONE:
@@ -200,7 +204,7 @@ class MapInto(Constants, TakesSides, OfSet):
                 f"{', '.join(names)} vary with the sample, as was said when the layer was built, and this call gives "
                 "none: the stated values are taken."
             )
-        sides = sides.checked(self.polyhedron)
+        sides = sides.checked(self.polyhedron, c)
         batch = sides.batch(tuple(c.shape[:-1]))
         if may_look(c):
             sides = self._per_sample.without_stated(sides, strict=self.strict)

@@ -97,7 +97,7 @@ class Options:
         if not hasattr(pair, "__len__") or len(pair) != 2:
             got = tuple(pair.shape) if hasattr(pair, "shape") else repr(pair)
             raise ValueError(f"units must be a pair, (mean, std) of the data, got {got}.")
-        mean, std = units_of(P.shape, *map(_on_the_host, pair))
+        mean, std = units_of(P, *map(_on_the_host, pair))
         return mean.astype(float), std.astype(float)
 
 

@@ -193,6 +193,8 @@ class Projection(OfSet):
         return_info: bool = False,
     ) -> Any:
         """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"the module takes a tensor, got {type(x).__name__}: rayhull.project takes arrays, too.")
         share = self.leak if self.training else 0.0
         given = {"b": b, "b_eq": b_eq, "lower": lower, "upper": upper, "A": A, "A_eq": A_eq, "h": h, "centre": centre}
         x, sides = event_last(self.polyhedron, x, self.axis, **{k: v for k, v in given.items() if v is not None})

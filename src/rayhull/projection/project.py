@@ -18,9 +18,8 @@ from rayhull.projection.plan import HOST, SOLVERS, Plan, plan
 from rayhull.projection.sides import NONE, Sides, flat_points, flat_sides, has_derivatives, zero_rows_hold
 from rayhull.projection.solve import SIDES, Differentiable, Info, Projected, found_by, info, solve
 from rayhull.sets.cones import ConvexSet
-from rayhull.sets.membership import by_name
 from rayhull.sets.polyhedron import Polyhedron, need_set
-from rayhull.sets.reading import GivenSides, event_last
+from rayhull.sets.reading import GivenSides, by_name, event_last
 
 INFEASIBLE = ("raise", "least", "nan")
 
@@ -165,7 +164,7 @@ def project(
         raise TypeError("project takes the set first, then the points: rayhull.project(P, x).")
     projector = projector_of(polyhedron, solver=solver, weights=weights, infeasible=infeasible)
     is_tensor = isinstance(x, Tensor)
-    points = x if is_tensor else torch.as_tensor(np.asarray(by_name(polyhedron, x), dtype=float))
+    points = x if is_tensor else torch.as_tensor(np.array(by_name(polyhedron, x), dtype=float))
     points, given = event_last(polyhedron, points, axis, **sides)
     z, done = projector(points, **given)
     z = z if axis == -1 else z.movedim(-1, axis)
@@ -190,7 +189,9 @@ def projector_of(S: Any, *, solver: str = "auto", weights: Any = None, infeasibl
 def _checked_weights(weights: Any, P: Polyhedron) -> np.ndarray[Any, Any] | None:
     if weights is None:
         return None
-    values = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=float)
+    if np.ndim(weights) == 2 and hasattr(weights, "loc") and P.coordinate_names is not None:  # a matrix with labels
+        weights = weights.loc[list(P.coordinates), list(P.coordinates)]
+    values = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else by_name(P, weights), dtype=float)
     if values.shape == (P.dim, P.dim) != P.shape:
         return _checked_matrix(values)
     if values.shape not in ((), P.shape, (P.dim,)):

@@ -10,14 +10,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from rayhull.maps.coefficients import without
 from rayhull.maps.graphs import broadcast, is_plain
-from rayhull.sets.reading import event_last, misshapen, refuse_unknown, side_shapes
+from rayhull.sets.reading import event_last, floats_of, misshapen, refuse_unknown, side_shapes
 
 if TYPE_CHECKING:
     from rayhull.sets.statement import Statement
@@ -67,17 +66,14 @@ class Sides(NamedTuple):
         """The same, which no derivative follows."""
         return Sides(*(v if v is None else v.detach() for v in self))
 
-    def checked(self, P: Statement) -> Sides:
-        """The same with flat bounds; a shape that does not fit is refused."""
-        flat, given = {}, {name: getattr(self, name) for name in self.given}
-        for name, value in given.items():
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"{name} must be a tensor, got {type(value).__name__}: torch.as_tensor makes one of it."
-                )
+    def checked(self, P: Statement, like: Tensor) -> Sides:
+        """The same as tensors with flat bounds; a shape that does not fit is refused."""
+        flat, given = {}, {name: _tensor(P, name, getattr(self, name), like) for name in self.given}
+        refuse_unknown(P, given.keys() - {"base"})
         shapes = side_shapes(P, given)
         for name, value in given.items():
             shape = shapes.get(name, P.shape)
+            value = value if value.ndim else value.expand(shape)
             if tuple(value.shape[value.ndim - len(shape) :]) != shape or value.ndim < len(shape):
                 raise misshapen(name, value, shape)
             flat[name] = value if name in ("A", "A_eq") else value.flatten(value.ndim - len(shape))
@@ -173,6 +169,8 @@ class TakesSides(nn.Module):
         """
         if unknown:
             raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
+        if not isinstance(features, Tensor):
+            raise TypeError(f"expected a tensor first, got {type(features).__name__}: torch.as_tensor makes one of it.")
         stated = b is b_eq is lower is upper is A is A_eq is base is h is centre is None
         sides = NONE if stated else Sides(b, b_eq, lower, upper, A, A_eq, base, h, centre)
         if self.axis == -1:
@@ -212,11 +210,18 @@ def flat_sides(P: Statement, values: dict[str, Any], batch: tuple[int, ...], lik
     if not given:
         return NONE
     shapes = side_shapes(P, given)
-    return Sides(**{name: _flat_side(shapes[name], name, v, batch, like) for name, v in given.items()})
+    sides = {name: _tensor(P, name, value, like) for name, value in given.items()}
+    return Sides(**{name: _flat_side(shapes[name], name, side, batch, like) for name, side in sides.items()})
 
 
-def _flat_side(event: tuple[int, ...], name: str, value: Any, batch: tuple[int, ...], like: Tensor) -> Tensor:
-    side = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=float))
+def _tensor(P: Statement, name: str, value: Any, like: Tensor) -> Tensor:
+    """A side as a tensor of floats; numbers, arrays and what has labels are read as a set's own sides are."""
+    if isinstance(value, Tensor):
+        return value if value.is_floating_point() else value.double()
+    return torch.as_tensor(floats_of(P, name, value), device=like.device)
+
+
+def _flat_side(event: tuple[int, ...], name: str, side: Tensor, batch: tuple[int, ...], like: Tensor) -> Tensor:
     if side.device != like.device:
         side = side.to(like.device)
     if side.ndim < len(event):

@@ -59,7 +59,8 @@ class Projected:
         if len(samples) and infeasible == "raise":
             raise EmptySetError(
                 f"No point satisfies the right-hand sides and bounds of {sample_names(samples)}. "
-                'Check b, b_eq, lower and upper, or ask for infeasible="least" to get the least violation.'
+                "P.with_sides(b_eq=b_eq[i]) names the rules of sample i that contradict each other; "
+                'infeasible="least" gives the point of least violation.'
             )
         if len(samples):
             self.infeasible.append(samples)

@@ -37,6 +37,8 @@ def capped_simplex(d: int, cap: Any, groups: Mapping[str, tuple[Sequence[int], A
     """
     x = variables("x", shape=d)
     limits = []
+    if not isinstance(groups or {}, Mapping):
+        raise TypeError(f"groups must be a dict of names, such as {{'energy': ([0, 1], 0.5)}}, got {groups!r}.")
     for name, group in (groups or {}).items():
         try:
             members, limit = group

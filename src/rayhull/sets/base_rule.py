@@ -236,11 +236,8 @@ def _dependence(P: Polyhedron, sides: tuple[str, ...]) -> tuple[Array, Array]:
 def _middle(P: Polyhedron, sides: tuple[str, ...], theta: Array) -> Polyhedron:
     """The set for one θ."""
     ends = np.cumsum([_length(P, name) for name in sides])
-    given = dict(zip(sides, np.split(theta, ends), strict=False))
-    A, b = (P.A, given.get("b", P.b)) if len(P.inequalities) else (None, None)
-    A_eq, b_eq = (P.A_eq, given.get("b_eq", P.b_eq)) if len(P.equalities) else (None, None)
     try:
-        return type(P)(A, b, A_eq, b_eq, given.get("lower", P.lower), given.get("upper", P.upper), P.shape)
+        return P.with_sides(**dict(zip(sides, np.split(theta, ends), strict=False)))
     except EmptySetError as error:
         named = " and ".join(f"varies[{name!r}]" for name in sides)
         raise EmptySetError(

@@ -89,7 +89,7 @@ class ConvexSet(PointSet):
           1 rule has slack, the least 3: A[0]
     """
 
-    instead = "the rows alone, S.polyhedron: this takes sets without cones"
+    instead = "the rows alone, S.polyhedron"
 
     def __init__(self, polyhedron: Polyhedron, cones: Sequence[Cone], *, check: bool = True) -> None:
         P = polyhedron
@@ -326,7 +326,7 @@ class Norm:
         return ConeRule(self.inner, right, "<=")
 
     def __ge__(self, other: Any) -> ConeRule:
-        raise TypeError("norm(e) >= c is not convex: rules with a norm say norm(e) <= c.")
+        raise TypeError("norm(e) >= c and norm(e) == c are not convex: rules with a norm say norm(e) <= c.")
 
     __eq__ = __lt__ = __gt__ = __ge__  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
@@ -365,6 +365,8 @@ def norm(inner: Any, axis: int | None = None) -> Norm:
         >>> len(rh.rules(rh.norm(pq, axis=1) <= [1, 2, 3]).cones)
         3
     """
+    if axis is not None and not isinstance(axis, int | np.integer):
+        raise TypeError(f"norm takes one list or array of expressions, norm([x, y]), got {axis!r} beside it.")
     e = expression(inner)
     if not e.size or not len(e.columns):
         raise ValueError("norm needs expressions with variables, such as norm([x, y]).")

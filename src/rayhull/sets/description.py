@@ -52,9 +52,11 @@ def summary(P: Polyhedron) -> str:
     """One line: the shape or the few names, how many rows, the range of the bounds."""
     parts = [count(len(r), noun) for r, noun in ((P.inequalities, "inequality"), (P.equalities, "equality")) if len(r)]
     for values, sign in ((P.lower, ">="), (P.upper, "<=")):
-        if values is not None:
-            low, high = values.min(), values.max()
-            parts.append(f"x {sign} {low}" if low == high else f"x {sign} {low} .. {high}")
+        stated = np.zeros(0) if values is None else values[np.isfinite(values.astype(float))]
+        if values is not None and stated.size:
+            low, high = stated.min(), stated.max()
+            some = "" if stated.size == values.size else f" for {stated.size} of {values.size}"
+            parts.append(f"x {sign} {low}{'' if low == high else f' .. {high}'}{some}")
     few = P.coordinate_names is not None and P.dim <= 6 and "[" not in P.coordinates[0]
     where = ", ".join(P.coordinates) if few else f"shape={P.shape}"
     return f"Polyhedron({where}: {', '.join(parts) or 'the whole space'})"

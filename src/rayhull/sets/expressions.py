@@ -20,6 +20,7 @@ from rayhull.sets.reading import as_array
 from rayhull.sets.rows import affine_text, indexed, row_entries
 
 NO_MAXIMUM = "For max(a, b) <= c write two rules: a <= c, b <= c; for min(a, b) >= c: a >= c, b >= c."
+NO_MODULUS = "For |e| <= c write two rules: e <= c, e >= -c."
 MOVES = {  # functions of NumPy that put entries elsewhere
     *("concatenate", "stack", "hstack", "vstack", "ravel", "reshape", "transpose", "moveaxis", "swapaxes", "roll"),
     *("flip", "repeat", "tile", "take", "squeeze", "expand_dims", "broadcast_to", "atleast_1d"),
@@ -104,6 +105,10 @@ class Expression:
     def reshape(self, *shape: int | tuple[int, ...]) -> Expression:
         """The same entries in another shape, in C order."""
         return self._take(np.arange(self.size).reshape(*shape))
+
+    def flatten(self) -> Expression:
+        """The same entries along one axis, in C order."""
+        return self.reshape(self.size)
 
     @property
     def T(self) -> Expression:
@@ -212,7 +217,7 @@ class Expression:
     __rtruediv__ = _refused("division by ({}) is not linear: divide by numbers only.")
     __pow__ = _refused("({}) ** {} is not linear: " + LINEAR)
     __rpow__ = _refused("{1} ** ({0}) is not linear: " + LINEAR)
-    __abs__ = _refused("|{}| is not linear. For |e| <= c write two rules: e <= c, e >= -c.")
+    __abs__ = _refused("|{}| is not linear. " + NO_MODULUS)
 
     # -- comparisons -------------------------------------------------------------------------------------------
 

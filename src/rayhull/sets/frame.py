@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
 from rayhull.sets.interior import affine_hull, base_point
+from rayhull.sets.reading import by_name
 from rayhull.sets.rows import Array, Rows
 from rayhull.sets.rows import unit_rows as sparse_unit_rows
 from rayhull.sets.systems import independent_sparse_rows
@@ -222,9 +223,9 @@ def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[
 
     A kind takes the mean over its places, which is inside because the set is convex.
     """
-    flat = np.asarray(base, np.float64).reshape(-1)
+    flat = np.asarray(by_name(P, base), np.float64).reshape(-1)
     if flat.shape != (P.dim,):
-        raise ValueError(f"base must be a point of shape {P.shape}, got shape {np.shape(base)}.")
+        raise ValueError(f"base must be a point of shape {P.shape}, got shape {tuple(np.shape(base))}.")
     slack = P.rows.rhs - P.rows.matrix @ flat
     if not P.contains(flat.reshape(P.shape)) or (slack[~implicit_rows(P, flat)] <= 0).any():
         raise ValueError(

@@ -19,7 +19,7 @@ from rayhull.exact.elimination import DENSE_ENTRIES, independent_rows, rank, red
 from rayhull.exact.numbers import Array, others
 from rayhull.exact.progress import patiently
 from rayhull.exact.threads import one_blas_thread
-from rayhull.sets.rows import Rows, indexed
+from rayhull.sets.rows import Rows, count, in_words
 from rayhull.sets.systems import is_wide
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def refuse_if_empty(P: Polyhedron) -> None:
             total = len(P.rows) + len(P.equality_rows)
             share = f"{len(names)} of {total}" if len(names) < total else f"{total}"
             raise EmptySetError(
-                f"These {share} rows have no common point: {' and '.join(names)} contradict each other. Rows mean "
+                f"These {share} rows have no common point: {in_words(names)} contradict each other. Rows mean "
                 "A x <= b: is a sign the other way round?",
                 names,
             )
@@ -251,12 +251,11 @@ def refuse_if_empty(P: Polyhedron) -> None:
 def _refuse_crossed_bounds(P: Polyhedron) -> None:
     crossed = np.flatnonzero(P.bound_order > 0)
     if len(crossed):
-        place = indexed("x", crossed[0], P.shape)
-        low, high = (np.ravel(bound)[crossed[0]] for bound in (P.lower, P.upper))  # type: ignore[arg-type]
-        raise EmptySetError(
-            f"lower > upper in {len(crossed)} coordinates, first at {place}: {low} > {high}.",
-            (f"lower bound of {place}", f"upper bound of {place}"),
-        )
+        first = int(crossed[0])
+        low, high = (np.ravel(bound)[first] for bound in (P.lower, P.upper))  # type: ignore[arg-type]
+        names = P.bound_name("lower bound", first), P.bound_name("upper bound", first)
+        where = f"{count(len(crossed), 'coordinate')}, first at {P.coordinates[first]}"
+        raise EmptySetError(f"lower > upper in {where}: {low} > {high} ({in_words(names)}).", names)
 
 
 def _refuse_rows_of_zeros(P: Polyhedron) -> None:

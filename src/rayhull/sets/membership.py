@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, float_above, float_below, floats_as_integers
-from rayhull.sets.reading import GivenSides, as_numpy, event_last, in_order, is_torch, read_given
+from rayhull.sets.reading import GivenSides, as_numpy, by_name, event_last, is_torch, read_given
 from rayhull.sets.rows import Rows, count
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def violation(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSide
     """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
 
     ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper`` beside x replace what the set states, or are added to it,
-    for all samples or for each its own. Columns of a DataFrame are taken by the names of the set's coordinates.
+    for all samples or for each its own. Columns of a DataFrame and keys of a dict are taken by the names of the set's
+    coordinates.
     ``axis`` is the one that the event stands on, where it is not the last: 1 for the channels of images.
 
     Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
@@ -124,12 +125,6 @@ def flatten(P: Statement, x: Any) -> tuple[Any, tuple[int, ...]]:
     if tuple(x.shape[len(batch) :]) != event:
         raise ValueError(f"points must have shape (*, {', '.join(map(str, event))}), got {tuple(x.shape)}.")
     return x.reshape(math.prod(batch), P.dim), batch
-
-
-def by_name(P: Statement, x: Any) -> Any:
-    """A DataFrame's columns, or a Series' entries, in the order of a set with named coordinates; else x itself."""
-    values = x if P.coordinate_names is None else in_order(P.coordinates, x)
-    return x if values is x else values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the slack of every rule at a point, by name -----------------------------------------------------------------------

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from rayhull.exact.numbers import whole
-from rayhull.sets.expressions import Expression, Rule, expression
+from rayhull.sets.expressions import NO_MODULUS, Expression, Rule, expression
 from rayhull.sets.polyhedron import Polyhedron
 from rayhull.sets.reading import Shape
 from rayhull.sets.rules import rules, variables
@@ -32,7 +32,7 @@ DEEPEST = 100  # parentheses inside parentheses
 FUNCTIONS = ("sum", "mean", "diff")
 TOKENS = re.compile(
     r"(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<number>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)"
-    r"|(?P<name>[^\W\d]\w*([ \t]*\[[^]\n]*\])?)|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+*/():])|(?P<end>[;\n])"
+    r"|(?P<name>[^\W\d]\w*([ \t]*\[[^]\n]*\])?)|(?P<sign><=|>=|==|=|≤|≥)|(?P<mark>[-+−*/():])|(?P<end>[;\n])"
 )
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 INDEX = re.compile(r"\s*-?\d+\s*|\s*(-?\d+)?\s*:\s*(-?\d+)?\s*")
@@ -161,7 +161,8 @@ class _Parser:
 
     def _call(self, token: Token) -> Expression:
         if token.text not in FUNCTIONS:
-            self._refuse(token, f"{token.text} is no function: there are {', '.join(FUNCTIONS)}.")
+            hint = f" {NO_MODULUS}" if token.text == "abs" else ""
+            self._refuse(token, f"{token.text} is no function: there are {', '.join(FUNCTIONS)}.{hint}")
         opening = self._next()
         inside = self._closed(self._sum(), opening)
         return self._safely(token, lambda: getattr(inside, token.text)())
@@ -205,7 +206,7 @@ class _Parser:
             if match is None:
                 self._refuse(Token("", self.text[place], place), self._strange(self.text[place]))
             if match.lastgroup and match.lastgroup != "blank":
-                tokens.append(Token(match.lastgroup, match.group(), place))
+                tokens.append(Token(match.lastgroup, match.group().replace("−", "-"), place))
             depth += {"(": 1, ")": -1}.get(match.group(), 0)
             if depth > DEEPEST:
                 self._refuse(tokens[-1], f"parentheses are nested more than {DEEPEST} deep.")
@@ -218,6 +219,8 @@ class _Parser:
             return "an index stands in brackets after a name, as in x[0, 1:], in one line."
         if character == ",":
             return "a number has a point, as in 1.5, and ; stands between rules: a comma has no meaning here."
+        if character == "|":
+            return NO_MODULUS
         if character in "<>":
             return f"a set contains its boundary: write {character}= instead of {character}."
         if character in "!^":

@@ -14,7 +14,17 @@ from rayhull.errors import optional
 from rayhull.exact.numbers import Array, add, alike, grouped_sums, multiply, reciprocals
 from rayhull.sets import description, interior, linear_programs, membership, plotting
 from rayhull.sets.base_rule import base_rule as affine_rule
-from rayhull.sets.reading import Shape, as_shape, common_dim, in_order, read_bound, read_names, read_rows
+from rayhull.sets.reading import (
+    Shape,
+    as_shape,
+    by_name,
+    common_dim,
+    in_order,
+    read_bound,
+    read_names,
+    read_offsets,
+    read_rows,
+)
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
@@ -216,6 +226,38 @@ class Polyhedron(PointSet):
             coordinate_names=common_names(self, other, {"lower": lower, "upper": upper}),
         )
 
+    def with_sides(self, *, b: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None) -> Polyhedron:
+        """The set of one sample: other right-hand sides or bounds in place of the stated ones.
+
+        Args:
+            b, b_eq, lower, upper: as for the set itself.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.parse("demand: coal + gas == 100; coal <= 60; gas <= 60; coal >= 0; gas >= 0")
+            >>> print(P.with_sides(b_eq=50).explain([60, 10]))
+            The point is outside: 1 of 5 rules is broken.
+              broken  demand, by 20
+              binds   coal <= 60
+              3 rules have slack, the least 10: gas >= 0
+            >>> P.with_sides(b_eq=150)
+            Traceback (most recent call last):
+            ...
+            rayhull.errors.EmptySetError: These 3 of 5 rows have no common point:
+            coal <= 60, gas <= 60 and demand contradict each other. ...
+        """
+        bounds = {"lower": (lower, self.lower, -math.inf), "upper": (upper, self.upper, math.inf)}
+        low, high = (
+            stated if given is None else read_bound(by_name(self, given), name, self.shape, none)
+            for name, (given, stated, none) in bounds.items()
+        )
+        rows, equalities = (
+            own if given is None else replace(own, offsets=read_offsets(given, len(own), letters))
+            for own, given, letters in ((self.inequalities, b, ("A", "b")), (self.equalities, b_eq, ("A_eq", "b_eq")))
+        )
+        named = common_names(self, self, {"lower": low, "upper": high})
+        return Polyhedron.from_rows(rows, equalities, low, high, self.shape, coordinate_names=named)
+
     def in_units(self, mean: Any, std: Any) -> Polyhedron:
         """The same set in standardised units, {z : mean + std z is in the set}; exact where all numbers are.
 
@@ -231,7 +273,7 @@ class Polyhedron(PointSet):
         """
         from rayhull.sets.products import units_of
 
-        centre, unit = units_of(self.shape, mean, std)
+        centre, unit = units_of(self, mean, std)
         inverse = reciprocals(unit)
 
         def moved(rows: Rows) -> Rows:  # a·(mean + std z) <= b is (a std)·z <= b - a·mean
@@ -260,7 +302,8 @@ def need_set(P: object, *, cones: bool = False) -> None:
     if isinstance(P, tuple | list) and len(P) == 2:
         raise TypeError("expected a set, got two things: give rayhull.Polyhedron(A, b) for A x <= b.")
     hint = "rayhull.Polyhedron(A) for A x <= 0, rayhull.Polyhedron(A, b) for A x <= b"
-    raise TypeError(f"expected a set, got {type(P).__name__}: give {getattr(type(P), 'instead', hint)}.")
+    kind, without = type(P), " without cones" if hasattr(P, "cones") else ""
+    raise TypeError(f"expected a set{without}, got {kind.__name__}: give {getattr(kind, 'instead', hint)}.")
 
 
 def _tighter(first: Array | None, second: Array | None, pick: Any) -> Array | None:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from rayhull.exact.numbers import Array, alike, as_fraction, joined, whole
 from rayhull.sets.polyhedron import Polyhedron, need_set
-from rayhull.sets.reading import Shape, as_array, as_shape
+from rayhull.sets.reading import Shape, as_array, as_shape, by_name
 from rayhull.sets.rows import Names, Rows, indexed
 from rayhull.sets.statement import CoordinateNames
 
@@ -32,7 +32,7 @@ def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     Examples:
         >>> import rayhull as rh
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))
-        Polyhedron(shape=(5,): 1 equality, x >= -1 .. 0, x <= 1.0 .. inf)
+        Polyhedron(shape=(5,): 1 equality, x >= -1 .. 0, x <= 1.0 for 2 of 5)
     """
     if not sets:
         raise ValueError("product needs at least one set.")
@@ -107,11 +107,11 @@ def along(P: Polyhedron, shape: Shape, axis: int = -1) -> Polyhedron:
     return Polyhedron.from_rows(rows, equalities, bound(P.lower), bound(P.upper), event, check=False)
 
 
-def units_of(shape: tuple[int, ...], mean: Any, std: Any) -> tuple[Array, Array]:
-    """Mean and std, flat (d,); floats that are meant as exact numbers as such."""
-    found = []
+def units_of(P: Polyhedron, mean: Any, std: Any) -> tuple[Array, Array]:
+    """Mean and std, flat (d,), by name where they have labels; floats that are meant as exact numbers as such."""
+    found, shape = [], P.shape
     for name, given in (("mean", mean), ("std", std)):
-        values = as_array(given, name)
+        values = as_array(by_name(P, given), name)
         if values.shape not in ((), shape, (math.prod(shape),)):
             raise ValueError(f"{name} must be a number or have shape {shape}, got shape {values.shape}.")
         exact = [as_fraction(v) for v in values.ravel().tolist()]

@@ -42,7 +42,7 @@ def as_array(values: Any, name: str) -> Array:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{name} must be a rectangular array of numbers, got a ragged one: {error}.") from None
+        raise ValueError(f"{name} must be a rectangular array of numbers, got a ragged one: {error}") from None
     if array.dtype.kind == "c":
         raise TypeError(f"{name} is complex ({array.dtype}); linear inequalities need real numbers.")
     if array.dtype.kind == "O":
@@ -81,23 +81,30 @@ def as_shape(shape: Shape) -> tuple[int, ...]:
 
 def read_rows(matrix: object, rhs: object, names: Sequence[str] | None, letters: tuple[str, str]) -> Rows:
     """Rows from what a user gave: ``letters`` are what the two are called in error messages."""
-    a_name, b_name = letters
+    a_name, _ = letters
     dense = not sp.issparse(matrix)
     data, indices, indptr, width = (_from_dense if dense else _from_sparse)(matrix, a_name)
     m = len(indptr) - 1
-    offsets = as_array(0 if rhs is None else rhs, b_name)
+    offsets = read_offsets(0 if rhs is None else rhs, m, letters)
+    if names is not None and (not np.iterable(names) or len(names) != m):
+        got = count(len(names), "name") if np.iterable(names) else repr(names)
+        raise ValueError(f"{a_name} has {count(m, 'row')} but {got} came: give one for each row.")
+    refuse_unless_finite(a_name, data)
+    rule = partial(indexed, a_name, shape=(m,)) if names is None else tuple(names).__getitem__
+    return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
+
+
+def read_offsets(rhs: object, m: int, letters: tuple[str, str]) -> Array:
+    """Right-hand sides of m rows from what a user gave: a number for all, or one for each."""
+    a_name, b_name = letters
+    offsets = as_array(rhs, b_name)
     if offsets.ndim == 0:
         offsets = np.full(m, offsets[()], dtype=offsets.dtype)
     if offsets.shape != (m,):
         got = count(len(offsets), "entry") if offsets.ndim == 1 else f"shape {offsets.shape}"
         raise ValueError(f"{a_name} has {count(m, 'row')} but {b_name} has {got}: give one offset for each row.")
-    if names is not None and (not np.iterable(names) or len(names) != m):
-        got = count(len(names), "name") if np.iterable(names) else repr(names)
-        raise ValueError(f"{a_name} has {count(m, 'row')} but {got} came: give one for each row.")
-    for name, values in ((a_name, data), (b_name, offsets)):
-        refuse_unless_finite(name, values)
-    rule = partial(indexed, a_name, shape=(m,)) if names is None else tuple(names).__getitem__
-    return Rows(data, indices, indptr, width, offsets, Names.by(rule, np.arange(m)), dense)
+    refuse_unless_finite(b_name, offsets)
+    return offsets
 
 
 def _to_floats(name: str, values: Array) -> Array:
@@ -179,8 +186,8 @@ def read_names(names: Sequence[str] | None, dim: int) -> CoordinateNames | None:
 
 
 def in_order(names: Sequence[str], x: Any) -> Any:
-    """A DataFrame's columns, or a Series' entries, in the order of the names; x itself where it has no such labels."""
-    labels = getattr(x, "columns", getattr(x, "index", None))
+    """What a DataFrame, a Series or a dict calls by these names, in their order; x itself where it has no labels."""
+    labels = x if isinstance(x, Mapping) else getattr(x, "columns", getattr(x, "index", None))
     labels = [] if labels is None or callable(labels) else list(labels)
     if not any(isinstance(label, str) for label in labels):
         return x
@@ -190,7 +197,14 @@ def in_order(names: Sequence[str], x: Any) -> Any:
             f"the columns are called {other}, the set's coordinates {mine}: give one column for each coordinate, such "
             "as frame[list(P.coordinates)], or the numbers without names."
         )
-    return np.asarray(x)[..., [labels.index(name) for name in names]]
+    values = np.stack([np.asarray(v) for v in x.values()], -1) if isinstance(x, Mapping) else np.asarray(x)
+    return values[..., [labels.index(name) for name in names]]
+
+
+def by_name(P: Statement, x: Any) -> Any:
+    """What has labels, in the order of a set with named coordinates and in its event shape; else x itself."""
+    values = x if P.coordinate_names is None else in_order(P.coordinates, x)
+    return x if values is x else values.reshape(*values.shape[:-1], *P.shape)
 
 
 # -- the event on another axis than the last ---------------------------------------------------------------------------
@@ -213,6 +227,8 @@ def _axes(x: Any) -> int:
 
 def refuse_axis(P: Statement, axis: int) -> None:
     """A set of several axes stands on the last ones."""
+    if not isinstance(axis, int):
+        raise TypeError(f"axis must be a whole number, such as 1 for the channels of images, got {axis!r}.")
     if axis != -1 and len(P.shape) > 1:
         raise ValueError(f"axis= is for sets of one axis, and this one has shape {P.shape}: its axes come last.")
 
@@ -257,7 +273,7 @@ def refuse_unknown(P: Statement, given: Iterable[str]) -> None:
 def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> tuple[GivenSides, Any, tuple[int, ...]]:
     """What was given, the points (n, d) and their batch shape, all batch dimensions broadcast together."""
     refuse_unknown(P, stated)
-    values = {name: _of_kind(value, x, name) for name, value in stated.items() if value is not None}
+    values = {name: _of_kind(_named(P, name, v), x, name) for name, v in stated.items() if v is not None}
     if not values:
         return {}, x, batch
     shapes = side_shapes(P, values)
@@ -272,6 +288,16 @@ def read_given(P: Statement, x: Any, batch: tuple[int, ...], **stated: Any) -> t
     points = x.reshape(*batch, P.dim)
     points = points.broadcast_to((*whole, P.dim)) if is_torch(x) else np.broadcast_to(points, (*whole, P.dim))
     return flat, points.reshape(math.prod(whole), P.dim), whole
+
+
+def _named(P: Statement, name: str, value: Any) -> Any:
+    """A side with an entry for each coordinate, by their names."""
+    return by_name(P, value) if name in ("lower", "upper", "centre", "base") else value
+
+
+def floats_of(P: Statement, name: str, value: Any) -> Array:
+    """A side that is no tensor, as floats of its own memory."""
+    return np.array(_named(P, name, value), dtype=float)
 
 
 def _of_kind(value: Any, x: Any, name: str) -> Any:

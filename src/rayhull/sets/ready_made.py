@@ -226,7 +226,7 @@ def _differences(edges: Iterable[Any], place: Mapping[Any, int], otherwise: str 
         for name in (tuple(end) if isinstance(end, list | np.ndarray) else end for end in edge):
             if name not in place:
                 known = f"none of {', '.join(map(repr, list(place)[:6]))}{', ...' * (len(place) > 6)}"
-                raise ValueError(f"{name!r} is {otherwise or known}.")
+                raise ValueError(f"{name!r} is {otherwise or known}, in the edge {edge!r}.")
             columns.append(place[name])
         if columns[-1] == columns[-2]:
             raise ValueError("an edge (i, i) from a place to itself says nothing: leave it out.")

@@ -281,6 +281,12 @@ def count(n: int, noun: str) -> str:
     return f"{n} {noun if n == 1 else plural}"
 
 
+def in_words(names: Sequence[str], most: int = 8) -> str:
+    """A few names in a sentence: 'a, b and c', 'a, b and 7 others'."""
+    shown = list(names[:most]) + ([f"{len(names) - most} others"] if len(names) > most else [])
+    return " and ".join([", ".join(shown[:-1]), *shown[-1:]] if len(shown) > 1 else shown)
+
+
 def number_text(value: Any) -> str:
     """A number without noise: 2 for 2.0, 1/3 for a fraction."""
     if isinstance(value, int | Fraction):

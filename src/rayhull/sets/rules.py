@@ -47,7 +47,8 @@ def variables(*names: str, shape: Shape | None = None) -> Any:
         x[0, 2] + x[1, 2] == 3
     """
     if not names or not all(isinstance(name, str) and name.strip() and "," not in name for name in names):
-        raise ValueError(f'variables needs one name or more, such as variables("coal", "gas"), got {names!r}.')
+        hint = "" if all(isinstance(name, str) for name in names) else " Sizes go into shape=."
+        raise ValueError(f'variables needs one name or more, such as variables("coal", "gas"), got {names!r}.{hint}')
     refuse_twice(names)
     event = () if shape is None else as_shape(shape)
     made = tuple(_variable(name, event) for name in names)

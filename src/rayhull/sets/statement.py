@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -160,12 +160,16 @@ class Statement:
         fixed = self._bound_rows(self.lower, self.layout.fixed, +1, "value")
         return Rows.stack([self.equalities.without_zeros(), fixed])
 
+    def bound_name(self, side: str, flat: int) -> str:
+        """The name of a coordinate's "upper bound", "lower bound" or "value"."""
+        if self.coordinate_names is None:
+            return f"{side} of {indexed('x', flat, self.shape)}"
+        return self.coordinate_names.bound(side, flat)
+
     def _bound_rows(self, stated: Array | None, index: Array, sign: int, side: str) -> Rows:
         if stated is None or not len(index):
             return Rows.empty(self.dim)
-        name: Callable[[int], str] = partial(indexed, f"{side} of x", shape=self.shape)
-        if self.coordinate_names is not None:
-            name = partial(self.coordinate_names.bound, side)
+        name = partial(self.bound_name, side)
         data, places = np.full(len(index), sign, np.int64), np.arange(len(index) + 1)
         return Rows(data, index, places, self.dim, sign * stated.ravel()[index], Names.by(name, index))
 
