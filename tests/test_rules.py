@@ -114,7 +114,7 @@ def test_an_empty_set_is_refused_in_the_users_words():
         rh.parse("a + b >= 3; a <= 1; b <= 1")
     with pytest.raises(rh.EmptySetError, match="a"):
         rh.parse("a >= 3; a <= 1")
-    with pytest.raises(rh.EmptySetError, match="These 3 of 5 rows have no common point: a \\+ b >= 3 and a <= 1 and b"):
+    with pytest.raises(rh.EmptySetError, match="These 3 of 5 rows have no common point: a \\+ b >= 3, a <= 1 and b"):
         rh.parse("a + b >= 3; a <= 1; b <= 1; a - b <= 9; b >= 0")
 
 
