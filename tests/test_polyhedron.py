@@ -305,7 +305,7 @@ def test_contradictory_equalities_are_refused():
         (dict(lower=[1, 0], upper=[0, 1]), rh.EmptySetError, r"lower > upper in 1 coordinate, first at x\[0\]: 1 > 0"),
         (dict(lower=[math.nan, 0]), ValueError, "lower holds NaN"),
         (dict(lower=[math.inf, 0]), ValueError, "lower holds inf, which no number satisfies"),
-        (dict(A=[[1, 1]], names=["a", "b"]), ValueError, "A has 1 row: give one name for each"),
+        (dict(A=[[1, 1]], names=["a", "b"]), ValueError, "1 row but 2 names"),
         (dict(shape=(0, 3)), ValueError, "positive whole sizes"),
     ],
 )
