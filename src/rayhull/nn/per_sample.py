@@ -137,10 +137,8 @@ class PerSample(Constants):
     def _onto(self, b_eq: Tensor) -> Tensor:
         """The least movement from the stated equalities onto those of the sample. Shape: (\\*, m_eq) → (\\*, d)"""
         more = b_eq - self.b_eq
-        return self._moved(more) if self._large else more.to(self.onto.dtype) @ self.onto.mT
-
-    def _moved(self, more: Tensor) -> Tensor:
-        """The least movement onto equalities of a large set whose right-hand sides have become more."""
+        if not self._large:
+            return more.to(self.onto.dtype) @ self.onto.mT
         kept, norms, plane = self._plane
         return plane.moved(more[..., kept] / norms.to(more))
 
@@ -151,17 +149,14 @@ class PerSample(Constants):
         kept = independent_sparse_rows(unit)
         return torch.from_numpy(kept), torch.from_numpy(norms[kept]), Plane(unit[kept])
 
-    @property
-    def _depend(self) -> bool:
-        """Whether some of a large set's equalities follow from others."""
-        return len(self._plane[0]) < len(self.polyhedron.equalities)
-
     def agreeing(self, sides: Sides) -> Tensor | None:
         """Whose equalities have a point: those that depend on each other may disagree; None: all. Shape: (\\*)"""
-        if sides.b_eq is None or not ("cancelling" in self.exact or (self._large and self._depend)):
+        if sides.b_eq is None:
             return None
-        part = self._met if self._large else self.cancelling
-        return agreeing(sides.b_eq, self.lengths, part, sides.b_eq.dtype)[1]
+        many = len(self.polyhedron.equalities)
+        if not (len(self._plane[0]) < many if self._large else "cancelling" in self.exact):
+            return None
+        return agreeing(sides.b_eq, self.lengths, self._met if self._large else self.cancelling, sides.b_eq.dtype)[1]
 
     def _met(self, unit: Tensor) -> Tensor:
         """What points that meet the independent equalities of a large set give in all of them."""

@@ -113,7 +113,6 @@ class Intervals(Finish):
         self.ends = torch.from_numpy(np.concatenate([ends_of(kind) for kind in kinds], 1))
         each = {dtype: self.numbers_of(dtype) for dtype in DTYPES}
         self.constant("numbers", np.stack(list(each.values())), wide=True)
-        self._compiled = {dtype: torch.tensor(each[dtype], dtype=dtype).unbind() for dtype in DTYPES[:2]}
         self.empty_in = {dtype for dtype, (low, high) in each.items() if (low > high).any()}
 
     def numbers_of(self, dtype: torch.dtype) -> Any:
@@ -127,10 +126,7 @@ class Intervals(Finish):
             raise RayhullError(f"strict=True: no {short(dtype)} number lies in [{low}, {high}]: use a wider dtype.")
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        if x.dtype == dtype and is_plain(x):
-            low, high = self._compiled[dtype]
-        else:
-            low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
+        low, high = (bound.to(x.dtype) for bound in self.read(dtype))  # numbers of both dtypes
         return clamped(x, low, high)
 
 
@@ -279,11 +275,9 @@ class Ordered(Finish):
         limit = limit_of(dtype)
         along = x.clamp(-limit, limit).to(dtype)
         along = along if self.in_order else along.index_select(-1, self.path)
-        if is_plain(along) and bool((along[..., 1:] >= along[..., :-1]).all()):  # as kernels leave it; NaN is not
-            return along if self.in_order else along.index_select(-1, self.back)
         known = (along - along == 0).all(-1, keepdim=True)
         found = torch.where(known, running_maximum(along), torch.full_like(along, torch.nan))
-        return found.index_select(-1, self.back)
+        return found if self.in_order else found.index_select(-1, self.back)
 
 
 def _dense(gauge: Gauge | None, P: Polyhedron) -> tuple[Array, Array, Array]:
