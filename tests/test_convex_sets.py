@@ -419,6 +419,13 @@ def test_nearest_points_of_a_cone_seen_nearly_edge_on_have_the_derivative_of_dif
     assert (slope - differences).abs().max() < 1e-6
 
 
+def test_at_a_kink_what_is_met_without_a_multiplier_counts_as_absent():
+    x = torch.tensor([[0.0, 0, 0], [0, 0, 10], [3, 0, 6], [0, 0, 5]], dtype=torch.float64, requires_grad=True)
+    z = rh.project(SETS["friction"](), x)  # at the apex, on the row, on the cone, inside
+    assert torch.equal(z, x)
+    torch.testing.assert_close(torch.autograd.grad(z.sum(), x)[0], torch.ones_like(x))
+
+
 def test_a_layer_of_nearest_points_has_a_form_for_graphs():
     S = rh.ball(1.0, d=3) & rh.box(-0.9, 0.9, 3)
     layer, h = rh.Constrained(4, S, method="nearest").eval(), 5 * torch.randn(32, 4)

@@ -284,8 +284,8 @@ MUTANTS = [
     ),
     Mutant(
         "projection/conic.py",
-        "torch.where(constants > self.rounding,",
-        "torch.where(constants > 1e300,",
+        "known = self._constants(self.c, y) > self.rounding",
+        "known = self.weight > 1e300",
         ("test_convex_sets.py::test_points_so_far_away_that_no_digit_of_the_set_is_left_are_refused",),
         "far points make violations look small",
     ),
@@ -302,5 +302,12 @@ MUTANTS = [
         "REFINED = 1",
         ("test_convex_sets.py::test_nearest_points_of_a_cone_seen_nearly_edge_on_have_the_derivative_of_differences",),
         "what keeps dependent rules apart is part of the derivative of nearest points",
+    ),
+    Mutant(
+        "projection/conic.py",
+        "self.inside = (head >= length) & ~self.polar",
+        "self.inside = head >= length",
+        ("test_convex_sets.py::test_at_a_kink_what_is_met_without_a_multiplier_counts_as_absent",),
+        "an apex that is met without a multiplier is half there",
     ),
 ]

@@ -198,9 +198,9 @@ class Problem:
             best, residual = self._pairs()
         self.take(self.size)  # with derivatives
         if self.p.requires_grad or self.c.requires_grad:
-            last = best
+            last, around = best, (best[:, self.q :] - self.c - best[:, : self.q] @ self.G.mT).detach()
             for _ in range(REFINED):
-                last = self.newton(last)
+                last = self.newton(last, around)
             best = best + last - last.detach()
         return best[:, : self.q] * self.size, residual
 
@@ -252,11 +252,12 @@ class Problem:
             y, value = y + length * step, after
         return torch.cat([y, found], 1)
 
-    def newton(self, pair: Tensor) -> Tensor:
-        """A step on both equations; its derivative, once more at each step, comes nearer to that of the solution."""
+    def newton(self, pair: Tensor, around: Tensor | None = None) -> Tensor:
+        """A step on both equations, Π linear around λ - s; its derivative comes nearer to the solution's at each."""
         y, m = pair[:, : self.q], pair[:, self.q :]
         touch, z = (TOUCH / self.weight).clamp_max(SOFTEST), m - self.c - y @ self.G.mT
-        V, wide = Onto(self.rules, still := z.detach()), Onto(self.rules, still.unsqueeze(1))
+        still = z.detach() if around is None else around
+        V, wide = Onto(self.rules, still), Onto(self.rules, still.unsqueeze(1))
         inverse = 1 / touch, 1 / (1 + touch), 1 / (1 + touch - V.share)  # of 1 + touch - V, and times V:
         product = 1 / touch, 0.0, V.share / (1 + touch - V.share)
         miss = m - V.times(still) - V.times(z - still, across=V.share)
@@ -280,7 +281,8 @@ class Onto:
     def __init__(self, rules: Rules, z: Tensor) -> None:
         self.rules, self.heads = rules, len(rules.numbers)
         head, length = z[..., : self.heads], rules.lengths(z)
-        self.inside, self.polar = head >= length, head <= -length
+        self.polar = head <= -length  # 0 is: what is met without a multiplier counts as absent
+        self.inside = (head >= length) & ~self.polar
         length = length.clamp_min(1e-300)
         self.w, self.share = z / joined([length, rules.spread(length)]), ((1 + head / length) / 2).clamp(0.0, 1.0)
 
