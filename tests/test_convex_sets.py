@@ -391,6 +391,18 @@ def test_each_of_many_far_points_has_a_certified_nearest_point(name, scale):
     assert rh.project(S, x, return_info=True)[1].residual.max() < 1e-9
 
 
+def test_what_is_certified_of_the_farthest_points_is_their_nearest_point():
+    S, centre = SETS["ball"](), torch.tensor([1.0, 0, 0], dtype=torch.float64)
+    for scale in 10.0 ** np.arange(8, 31, 2):
+        away = scale * torch.ones(1, 3, dtype=torch.float64) - centre
+        try:
+            z = rh.project(S, centre + away)
+        except UnverifiedError:
+            assert scale > 1e12
+        else:
+            torch.testing.assert_close(z, centre + 2 * away / away.norm())
+
+
 def test_points_so_far_away_that_no_digit_of_the_set_is_left_are_refused():
     S = SETS["risk and a box"]()
     for scale in (1e7, 1e8, 1e9, 1e10, 1e12, 1e15):

@@ -184,12 +184,12 @@ class Problem:
         return Onto(self.rules, z).times(z)
 
     def residual(self, pair: Tensor) -> Tensor:
-        """The largest of |w y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, the last in units of s (n,)."""
+        """The largest of |w y - p - Gᵀλ|, |λ - Π(λ - s)| and |Π(-s)|, s over its own size (n,)."""
         y, m = pair[:, : self.q], pair[:, self.q :]
         s, own = self.c + y @ self.G.mT, self._length(self.c, y)
         known = self._constants(self.c, y) > self.rounding  # own is 0 at an apex
         size = torch.where(known, torch.minimum(own + 1e-6, 1e3 * own), own + 1e-6)
-        each = self.weight * y - self.p - m @ self.G, m - self.onto(m - s), self.onto(-s) / size
+        each = self.weight * y - self.p - m @ self.G, m - self.onto(m - s / size), self.onto(-s) / size
         return torch.stack([v.norm(dim=1) for v in each]).amax(0).nan_to_num(1e300)
 
     def solve(self) -> tuple[Tensor, Tensor]:
