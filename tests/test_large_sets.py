@@ -21,7 +21,7 @@ from rayhull.maps.leak import block_of_each
 from rayhull.maps.steps import Plane
 from rayhull.nn import export, per_sample, recognise, sample_finish
 from rayhull.projection import plan
-from rayhull.sets import base_rule, frame, products, systems
+from rayhull.sets import base_rule, frame, linear_programs, products, systems
 from rayhull.sets.linear_programs import is_bounded
 from rayhull.sets.systems import System, independent_sparse_rows, products_of_factor
 
@@ -290,6 +290,11 @@ def test_an_empty_large_set_is_named_by_its_rows() -> None:
         "lower bound of x[0]",
         *(f"upper bound of x[{i}]" for i in (1000, 2000)),
     }
+
+
+def test_a_thin_large_set_is_stated_without_a_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_programs, "reduction", lambda matrix: pytest.fail(f"{matrix.shape} is dense"))
+    assert np.full(2100, 1 / 2100) in rh.monotone(2100) & rh.simplex(2100)  # a ball of radius 5e-7 fits in
 
 
 def test_supplies_that_do_not_add_up_are_refused() -> None:

@@ -311,8 +311,10 @@ def _is_refuted(rows: Rows, equalities: Rows) -> bool:
     """Whether the rows have no common point because one combination of them is 0·x <= c with c < 0, in integers.
 
     Only where that combination is the only one that cancels all coordinates, which holds for the few rows that a
-    vertex of the dual linear program uses.
+    vertex of the dual linear program uses. Nothing is proved of more rows than fit into memory.
     """
+    if (len(rows) + len(equalities)) * rows.dim > DENSE_ENTRIES:
+        return False
     (A, b), (E, e) = rows.dense_integers(), equalities.dense_integers()
     matrix, rhs = np.concatenate([A, E]).astype(object), np.concatenate([b, e]).astype(object)
     chosen, pivots, weights, common = reduction(matrix)
