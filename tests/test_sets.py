@@ -173,6 +173,7 @@ UNIT = rh.simplex(2)
         (lambda: UNIT.contains([0, 1], atol=NAN), "atol must be"),
         (lambda: UNIT.contains([0, 1], axis=5), "axis must be one of the 1 axes"),
         (lambda: UNIT.sample(-1), "how many points"),
+        (lambda: rh.Polyhedron([[1e300, 1]], 1).in_units(1e300, 1), "these units holds an infinity"),
         (lambda: rh.distributions.IntoPolyhedron(UNIT).inv(torch.zeros(5)), "a point must have shape"),
         (lambda: rh.distributions.IntoRows(torch.ones(2, 3), torch.ones(3)), "b must have shape"),
     ],
@@ -180,3 +181,8 @@ UNIT = rh.simplex(2)
 def test_what_makes_no_sense_is_refused_in_our_words(make: Any, said: str) -> None:
     with pytest.raises((ValueError, TypeError), match=said):
         make()
+
+
+def test_volumes_beyond_floats_are_infinite_and_sets_without_rules_have_no_slack() -> None:
+    assert rh.box(-1e200, 1e200, 3).volume() == float("inf")
+    assert repr(rh.Polyhedron(shape=3).slack(np.ones((2, 3)))) == ""

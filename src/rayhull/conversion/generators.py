@@ -256,7 +256,8 @@ def volume(P: Polyhedron, *, relative: bool = False) -> float:
             f"the set has no interior: it is {hull}-dimensional in R^{P.dim}, and its volume there is 0. "
             f"volume(relative=True) is its {hull}-dimensional volume, measured within its affine hull."
         )
-    return math.exp(math.fsum(count * math.log(part.volumes.sum()) for part, count, _ in parts))
+    with np.errstate(over="ignore"):  # a volume beyond all floats is an infinite one
+        return float(np.exp(math.fsum(count * math.log(part.volumes.sum()) for part, count, _ in parts)))
 
 
 def refuse_unbounded(P: Polyhedron) -> None:

@@ -152,7 +152,7 @@ class Slack:
     @property
     def least(self) -> Array:
         """The least slack of each rule over all points, (m,)."""
-        return np.asarray(as_numpy(self.values).reshape(-1, len(self)).min(0, initial=np.inf))
+        return np.asarray(as_numpy(self.values).min(tuple(range(self.values.ndim - 1)), initial=np.inf))
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self.names[:SHOWN]), default=0)

@@ -24,6 +24,7 @@ from rayhull.sets.reading import (
     read_names,
     read_offsets,
     read_rows,
+    refuse_unless_finite,
 )
 from rayhull.sets.rows import Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
@@ -277,8 +278,12 @@ class Polyhedron(PointSet):
         inverse = reciprocals(unit)
 
         def moved(rows: Rows) -> Rows:  # a·(mean + std z) <= b is (a std)·z <= b - a·mean
-            shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
-            return replace(rows, data=multiply(rows.data, unit[rows.indices]), offsets=add(rows.offsets, -shift))
+            with np.errstate(over="ignore", invalid="ignore"):
+                shift = grouped_sums(multiply(rows.data, centre[rows.indices]), rows.row_of_entry, len(rows))
+                data, offsets = multiply(rows.data, unit[rows.indices]), add(rows.offsets, -shift)
+            for part in (data, offsets):
+                refuse_unless_finite("the set in these units", part)
+            return replace(rows, data=data, offsets=offsets)
 
         def bound(values: Array | None) -> Array | None:
             return None if values is None else multiply(add(values.ravel(), -centre), inverse).reshape(self.shape)
