@@ -103,6 +103,21 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         "groups must be a dict of names",
     ),
+    "a range of rows that are not there": (
+        lambda: rh.Constrained(4, P, varies={"b_eq": (0, 1)}),
+        ValueError,
+        "the set states no b_eq, which varies= names",
+    ),
+    "names for a set that has none": (lambda: {"x": 1.0} in P, TypeError, "no names: give the numbers alone, or"),
+    "two variables in one name": (
+        lambda: list(rh.variables("a b")),
+        TypeError,
+        r'a b is a single expression, without length: several variables are variables\("a", "b"\)',
+    ),
+    "boxes without a shape": (lambda: rh.box(0, 1) & rh.box(0.2, 2), TypeError, "neither .* has a shape"),
+    "a scale in words": (lambda: rh.Constrained(4, P, scale="auto"), TypeError, "scale must hold numbers"),
+    "a base point in words": (lambda: rh.Constrained(4, P, base="centre"), TypeError, "base must hold numbers"),
+    "the wrong place of to_onnx": (lambda: rh.to_onnx, AttributeError, "it is rayhull.nn.export.to_onnx"),
     "an edge to nowhere": (lambda: rh.flow([("a", "b")], ["a"]), ValueError, r"in the edge \('a', 'b'\)"),
     "rules on one variable that contradict": (
         lambda: rh.rules(x >= 5, (y >= 4).named("least"), (y <= 3).named("most")),

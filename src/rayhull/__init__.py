@@ -7,6 +7,7 @@ line stay light: torch is imported only by what needs it.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -103,7 +104,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"rayhull.{name}")
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'rayhull' has no attribute {name!r}")
+        hint = " (it is rayhull.nn.export.to_onnx)" if name == "to_onnx" else ""
+        raise AttributeError(f"module 'rayhull' has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__])
     value = getattr(importlib.import_module(f"rayhull.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

@@ -17,7 +17,7 @@ from rayhull.sets.base_rule import read_ranges
 from rayhull.sets.interior import scale_from
 from rayhull.sets.polyhedron import MAX_GENERATORS
 from rayhull.sets.products import units_of
-from rayhull.sets.reading import refuse_axis
+from rayhull.sets.reading import as_array, refuse_axis
 from rayhull.sets.rows import Array
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _scale_of(scale: Any, P: Polyhedron) -> float:
         if not (scale > 0 and math.isfinite(scale)):
             raise ValueError(f"scale must be positive and finite, the size of the data, got {scale}.")
         return float(scale)
-    data = np.asarray(_on_the_host(scale), np.float64)
+    data = as_array(_on_the_host(scale), "scale").astype(np.float64)
     if data.ndim <= len(P.shape) or data.shape[data.ndim - len(P.shape) :] != P.shape:
         raise ValueError(
             f"scale must be a number, or data of shape (n, {', '.join(map(str, P.shape))}), got shape {data.shape}. "

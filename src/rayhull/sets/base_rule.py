@@ -191,6 +191,9 @@ def read_ranges(P: Polyhedron, varies: Mapping[str, tuple[Any, Any]]) -> dict[st
             f"varies takes ranges for {', '.join(SIDES)}, got {unknown[0]!r}: rows that vary (A, A_eq) have no rule, "
             "give them with the call."
         )
+    for name in varies:
+        if not _length(P, name):
+            raise ValueError(f"the set states no {name}, which varies= names: state its rows first.")
     return {name: _range(P, name, varies[name]) for name in SIDES if name in varies}
 
 

@@ -80,7 +80,8 @@ class Expression:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a single expression has no length.")
+            hint = 'several variables are variables("a", "b"), an array is variables("x", shape=2)'
+            raise TypeError(f"{self.text(0)} is a single expression, without length: {hint}.")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Expression]:

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from rayhull.errors import RayhullError
 from rayhull.sets.interior import affine_hull, base_point
-from rayhull.sets.reading import by_name
+from rayhull.sets.reading import as_array, by_name
 from rayhull.sets.rows import Array, Rows
 from rayhull.sets.rows import unit_rows as sparse_unit_rows
 from rayhull.sets.systems import independent_sparse_rows
@@ -223,7 +223,7 @@ def base_of_each(P: Polyhedron, base: Any, kinds: Sequence[BlockGroup]) -> list[
 
     A kind takes the mean over its places, which is inside because the set is convex.
     """
-    flat = np.asarray(by_name(P, base), np.float64).reshape(-1)
+    flat = as_array(by_name(P, base), "base").astype(np.float64).reshape(-1)
     if flat.shape != (P.dim,):
         raise ValueError(f"base must be a point of shape {P.shape}, got shape {tuple(np.shape(base))}.")
     slack = P.rows.rhs - P.rows.matrix @ flat

@@ -203,6 +203,8 @@ def in_order(names: Sequence[str], x: Any) -> Any:
 
 def by_name(P: Statement, x: Any) -> Any:
     """What has labels, in the order of a set with named coordinates and in its event shape; else x itself."""
+    if P.coordinate_names is None and isinstance(x, Mapping):
+        raise TypeError("the set's coordinates have no names: give the numbers alone, or state it with coordinates=.")
     values = x if P.coordinate_names is None else in_order(P.coordinates, x)
     return x if values is x else values.reshape(*values.shape[:-1], *P.shape)
 

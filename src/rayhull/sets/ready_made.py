@@ -28,6 +28,8 @@ class ShapelessBox:
     def __and__(self, other: Any) -> Any:
         if isinstance(other, Polyhedron | ConvexSet):
             return other & Polyhedron(lower=self.lower, upper=self.upper, shape=other.shape)
+        if isinstance(other, ShapelessBox):
+            raise TypeError(f"neither {self!r} nor {other!r} has a shape: give one of them {self.instead[3:]}.")
         return NotImplemented
 
     __rand__ = __and__
