@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import rayhull as rh
 from rayhull.nn.export import to_onnx
@@ -295,3 +296,16 @@ def test_features_of_zero_have_a_derivative_in_graphs(Q: rh.Polyhedron, training
     layer(h).square().sum().backward()
     slope = torch.func.jacrev(layer)(h[0])
     assert torch.allclose(slope, torch.autograd.functional.jacobian(layer, h[0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("method", ["nearest", "steps", "shrink"])
+def test_fake_tensors_have_shapes_and_gradients(method: str, strict: bool) -> None:
+    layer = rh.Constrained(3, rh.convex(5) & rh.box(-1, 1), method=method, strict=strict)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        h, lower = (fake.from_tensor(t) for t in (torch.randn(4, 3), torch.full((5,), -0.5)))
+        for given in ({}, {"lower": lower}):
+            x = layer(h.requires_grad_(), **given)
+            x.sum().backward()
+            assert x.shape == (4, 5)
+            assert h.grad.shape == h.shape

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 PLAIN, DTYPES = (Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
@@ -67,8 +68,8 @@ def in_vmap(value: Tensor) -> bool:
 
 
 def hides_numbers(value: Tensor) -> bool:
-    """Whether a call may not look at numbers: in a graph and in a ``vmap``."""
-    return torch.compiler.is_compiling() or in_vmap(value)
+    """Whether a call may not look at numbers: in a graph, in a ``vmap``, and where there are none."""
+    return torch.compiler.is_compiling() or in_vmap(value) or type(value) is FakeTensor
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

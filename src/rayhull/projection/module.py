@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayhull.maps.graphs import in_transform, is_away
+from rayhull.maps.graphs import hides_numbers, in_transform, is_away
 from rayhull.maps.leak import Leak, block_of_each, check_leak, damped, leaking
 from rayhull.projection.conic import ConicProjector
 from rayhull.projection.formulas import formula_of
@@ -106,7 +106,7 @@ class NearestPoint(nn.Module):
         if is_away(x.device) and not sides and (formula := formula_of(self.projector, device=x.device)) is not None:
             return formula(x, sides)
         has_rows = "A" in sides or "A_eq" in sides or self.projector.is_dense
-        if not has_rows and (torch.compiler.is_compiling() or in_transform()):
+        if not has_rows and (hides_numbers(x) or in_transform()):
             return self._in_graph(x, sides)
         return self.projector(x, **sides)[0]
 
@@ -114,7 +114,7 @@ class NearestPoint(nn.Module):
         """By formulas where every block has one and the graph is to run elsewhere, else by an operator of ours."""
         if torch.compiler.is_exporting() and (formula := formula_of(self.projector, sides, x.device)) is not None:
             return formula(x, sides)
-        operator: Any = nearest if torch.compiler.is_compiling() else Transformed.apply
+        operator: Any = Transformed.apply if in_transform() and not torch.compiler.is_compiling() else nearest
         P, given = self.polyhedron, (sides.get(name) for name in NAMES)
         size, projector = (self._rows, P.dim, len(P.shape)), self.projector
         return operator(x, *given, self._stated, *size, self._name, projector.solver, projector.infeasible)[0]
