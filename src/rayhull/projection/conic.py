@@ -30,7 +30,7 @@ CHUNK = 20_000_000  # numbers of all samples' matrices together
 LEAST = 1e-100  # of the length of all numbers, for squares that stay finite
 CERTIFIED = 1e-9  # the largest residual of an answer
 LOST = 1e-4  # a residual beyond shows that a set is empty
-PENALTIES = [3.0**k for k in range(1, 26)]  # σ, until the residual is near
+GROWTH, LARGEST, ROUNDS = 3.0, 3.0**25, 40  # of σ, from one round to the next, and at most so many
 NEAR, INNER, HALVINGS = 1e-11, 30, 20  # that residual; at most so many Newton steps for each σ, and halvings of one
 POLISH, LAST = 9, 3e-15  # points of Newton steps on both equations, and the residual at which they end
 TOUCH, SOFTEST = 1e-10, 1e-4  # what keeps dependent rules apart in them, more in far points' units, and at most
@@ -207,8 +207,10 @@ class Problem:
     def _pairs(self) -> tuple[Tensor, Tensor]:
         """Pairs and their residuals."""
         pair = best = torch.cat([self.p, 0 * self.c], 1)
-        residual, penalties = self.residual(best), iter(PENALTIES)
-        while bool((residual > NEAR).any()) and (penalty := next(penalties, 0.0)):
+        residual, penalty = self.residual(best), torch.full_like(self.far, GROWTH)
+        for _ in range(ROUNDS):
+            if bool((residual < NEAR).all()):
+                break
             new = pair = self._minimised(pair, penalty)
             for k in range(POLISH):
                 new = self.newton(new) if k else new
@@ -219,30 +221,31 @@ class Problem:
                     break
             pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
             own = self._length(self.c, pair[:, : self.q]).clamp_min(SMALLEST / self.weight)
+            penalty = (GROWTH * penalty).clamp_max(LARGEST)
             if bool((far := (own[:, 0] < NEARER) & (residual > NEAR)).any()):
                 share = torch.where(far.unsqueeze(1), own, 1.0)
                 self.take(share * self.size)
-                penalties = iter(PENALTIES)
+                penalty = torch.where(far.unsqueeze(1), GROWTH, penalty)
                 pair, best = (torch.cat([v[:, : self.q] / share, v[:, self.q :]], 1) for v in (pair, best))
                 residual = self.residual(best)
         return best, residual
 
-    def _minimised(self, pair: Tensor, penalty: float) -> Tensor:
+    def _minimised(self, pair: Tensor, penalty: Tensor) -> Tensor:
         """The minimiser of the augmented Lagrangian, and its multipliers."""
         y, m = pair[:, : self.q], pair[:, self.q :]
 
         def at(y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             z = m - penalty * (self.c + y @ self.G.mT)
             found = self.onto(z)
-            return ((self.weight * y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty / 2, found, z
+            return ((self.weight * y - 2 * self.p) * y).sum(1) / 2 + found.square().sum(1) / penalty[:, 0] / 2, found, z
 
-        value, found, z = at(y)
+        (value, found, z), each = at(y), penalty.unsqueeze(1)
         for _ in range(INNER):
             slope, V = self.weight * y - self.p - found @ self.G, Onto(self.rules, z.unsqueeze(1))
             if bool((slope.norm(dim=1) < NEAR / 10).all()):
                 break
             ridge = self.weight + DAMPED * slope.norm(dim=1, keepdim=True)
-            step, length = self._solved(-slope, ridge, V, penalty, 0.0, penalty * V.share), torch.ones_like(y[:, :1])
+            step, length = self._solved(-slope, ridge, V, each, 0.0, each * V.share), torch.ones_like(y[:, :1])
             for _ in range(HALVINGS):
                 after, found, z = at(y + length * step)
                 short = after > value + 1e-4 * length[:, 0] * (slope * step).sum(1) + 1e-15 * value.abs()
