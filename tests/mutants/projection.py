@@ -286,7 +286,7 @@ MUTANTS = [
         "projection/conic.py",
         "known = self._constants(self.c, y) > self.rounding",
         "known = self.weight > 1e300",
-        ("test_convex_sets.py::test_points_so_far_away_that_no_digit_of_the_set_is_left_are_refused",),
+        ("test_convex_sets.py::test_what_is_certified_of_the_farthest_points_is_their_nearest_point",),
         "far points make violations look small",
     ),
     Mutant(
