@@ -61,25 +61,14 @@ class Leak(NamedTuple):
 
         Shape: (\\*, n) each → (\\*, n)
         """
-        if is_plain(g) and self._fits_kernel(g, d):
-            flat: Any = [v if v is None else v.reshape(-1, v.shape[-1]) for v in (g, d, through)]
-            return self._by_kernel(*flat, clamps=clamps).reshape(g.shape)
+        alike = g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
+        if alike and not torch.is_grad_enabled() and is_plain(g) and operators.available():
+            flat: Any = (v if v is None or v.ndim == 2 else v.reshape(-1, v.shape[-1]) for v in (g, d, through))
+            found = operators.leak(*flat, self.unit, self.block, self.share, FAR, clamps)
+            return found if g.ndim == 2 else found.reshape(g.shape)
         through = torch.where(d == 0, g, 0.0) if clamps else through
         along = along_the_set(g, d if self.unit is None else d / self.unit, self.block)
         return self.share * along if through is None else torch.lerp(through, along, self.share)
-
-    def of_node(self, g: Tensor, d: Tensor, through: Tensor | None = None, *, clamps: bool = False) -> Tensor:
-        """The same in the backward pass of a node that no transform looks into, without a look at who calls."""
-        take = self._by_kernel if d.ndim == 2 and self._fits_kernel(g, d) else self.gradient
-        return take(g, d, through, clamps=clamps)
-
-    def _fits_kernel(self, g: Tensor, d: Tensor) -> bool:
-        """Whether there is one, for eager tensors of these dtypes, and no graph of the backward pass is wanted."""
-        alike = g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
-        return alike and not torch.is_grad_enabled() and operators.available()
-
-    def _by_kernel(self, g: Tensor, d: Tensor, through: Tensor | None, *, clamps: bool) -> Tensor:
-        return operators.leak(g, d, through, self.unit, self.block, self.share, FAR, clamps)
 
 
 def damped(u: Tensor, share: float) -> Tensor:

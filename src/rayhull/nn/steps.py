@@ -305,7 +305,7 @@ class ClampedAndShrunk(torch.autograd.Function):
             return ctx.leak.gradient(g, away, own), None, None
         across = (g * z).sum(-1, keepdim=True) * share * share
         own = torch.addcmul(g * share, torch.where(share < 1, across, 0.0), rows[steepest.squeeze(-1)], value=-1)
-        return ctx.leak.of_node(g, away, own * inside), None, None
+        return ctx.leak.gradient(g, away, own * inside), None, None
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,7 +252,7 @@ class Differentiable(torch.autograd.Function):
         lengths = [like[0][1] if like is not None and needs else None for like, needs in needed]
         apply: Any = Pull.apply if torch.is_grad_enabled() else pull  # a graph is made only if one is asked for
         own, *rest = apply(ctx.done, lengths, grads[0])
-        own = own if ctx.leak is None else ctx.leak.of_node(grads[0], away, own)
+        own = own if ctx.leak is None else ctx.leak.gradient(grads[0], away, own)
         sides = (v if v is None else v.sum_to_size(like[0]).to(like[1]) for v, like in zip(rest, ctx.like, strict=True))
         return None, None, own, *sides
 
