@@ -63,9 +63,10 @@ class Leak(NamedTuple):
         """
         alike = g.dtype == d.dtype and (self.unit is None or self.unit.dtype == g.dtype)
         if alike and not torch.is_grad_enabled() and is_plain(g) and operators.available():
-            flat: Any = (v if v is None or v.ndim == 2 else v.reshape(-1, v.shape[-1]) for v in (g, d, through))
-            found = operators.leak(*flat, self.unit, self.block, self.share, FAR, clamps)
-            return found if g.ndim == 2 else found.reshape(g.shape)
+            flat: Any = (g, d, through)
+            if g.ndim != 2:
+                flat = [v if v is None else v.reshape(-1, v.shape[-1]) for v in flat]
+            return operators.leak(*flat, self.unit, self.block, self.share, FAR, clamps).reshape(g.shape)
         through = torch.where(d == 0, g, 0.0) if clamps else through
         along = along_the_set(g, d if self.unit is None else d / self.unit, self.block)
         return self.share * along if through is None else torch.lerp(through, along, self.share)
