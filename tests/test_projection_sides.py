@@ -213,6 +213,8 @@ def test_one_empty_block_makes_the_whole_point_nan() -> None:
     assert z.isfinite().all(1).tolist() == [True, False, False]
     assert z.isnan().all(1).tolist() == [False, True, True]
     torch.testing.assert_close(z[0], rh.project(P, x[0], b_eq=b_eq[0]))
+    rows = torch.as_tensor(P.equalities.matrix.toarray()).expand(3, -1, -1)
+    torch.testing.assert_close(rh.project(P, x, A_eq=rows, b_eq=b_eq, infeasible="nan"), z, equal_nan=True)
     (slope,) = torch.autograd.grad(z[0].sum() + z[1:].nansum(), x)
     assert bool(slope.isfinite().all())
 

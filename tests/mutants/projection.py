@@ -181,8 +181,8 @@ MUTANTS = [
         "projection/solve.py",
         '    solution.z[empty] = torch.nan if infeasible == "nan" else ',
         "    solution.z[empty] = ",
-        ("test_layer_sides.py::test_an_empty_set_is_empty_at_any_size",),
-        'infeasible="nan" gives the least violation of one block',
+        ("test_projection_sides.py::test_one_empty_block_makes_the_whole_point_nan",),
+        'infeasible="nan" gives the least violation where rows come with the sample',
     ),
     Mutant(
         "projection/project.py",
