@@ -229,7 +229,7 @@ def test_without_ranges_a_device_is_asked_once_whether_base_points_serve() -> No
 
 
 def run_asking(layer, h: torch.Tensor, **sides: torch.Tensor):
-    return run(layer, h, asks={"_local_scalar_dense", "nonzero", "index_put_", "copy to the host"}, **sides)
+    return run(layer, h, asks={"_local_scalar_dense", "nonzero", "index", "index_put_", "copy to the host"}, **sides)
 
 
 def test_an_empty_set_of_a_sample_is_not_a_number_on_a_device() -> None:

@@ -279,6 +279,29 @@ def test_a_set_of_ten_thousand_coordinates_is_built_without_a_dense_matrix(make:
     assert bool(P.contains(x).all())
 
 
+def angles(buses: int, units: int) -> rh.Polyhedron:
+    """Units and the angles of a ring of buses: what bounds an angle is the balance of its bus, not a row of its own."""
+    ring = sp.csr_array(sp.eye_array(buses) - sp.eye_array(buses).tocsr()[np.roll(np.arange(buses), 1)])
+    at = sp.csr_array((np.ones(units), (np.arange(units) * (buses // units), np.arange(units))), shape=(buses, units))
+    first = sp.csr_array(([1.0], ([0], [units])), shape=(1, units + buses))
+    E = sp.vstack([sp.hstack([at, -(ring.T @ ring)]), first])
+    A = sp.hstack([sp.csr_array((2 * buses, units)), sp.vstack([ring, -ring])])
+    free, demand = np.full(buses, np.inf), np.append(np.full(buses, units / 2 / buses), 0.0)
+    bounds = {"lower": np.append(np.zeros(units), -free), "upper": np.append(np.ones(units), free)}
+    return rh.Polyhedron(sp.csr_array(A), np.full(2 * buses, 1e4), sp.csr_array(E), demand, **bounds)
+
+
+@pytest.mark.parametrize("make", [lambda: flow(100, 400), lambda: angles(240, 60)], ids=["flow", "angles"])
+def test_the_unit_of_sparse_rows_and_equalities_is_that_of_the_dense_form(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    P = make()
+    place = frame.inside(P)
+    sparse = frame.units_at(P, place, 1.0).max()
+    monkeypatch.setattr(frame, "FEW", P.dim)
+    assert sparse == pytest.approx(frame.units_at(P, place, 1.0).max(), rel=0.1)
+
+
 def test_an_empty_large_set_is_named_by_its_rows() -> None:
     P = storage(1000)
     b_eq = np.asarray(P.b_eq).copy()

@@ -49,7 +49,7 @@ MUTANTS = [
         "a checkpoint in a shorter dtype overwrites the geometry",
     ),
     Mutant(
-        "nn/adapting.py",
+        "nn/folded.py",
         "    shift = norm.bias.double() - norm.running_mean.double() * slope",
         "    shift = norm.bias.double() + norm.running_mean.double() * slope",
         ("test_layer.py::test_the_folded_layer_is_the_same_function",),
@@ -392,7 +392,7 @@ MUTANTS = [
         "in training kernels take the stated sides for those of the sample",
     ),
     Mutant(
-        "nn/adapting.py",
+        "nn/folded.py",
         "            bias[own] = bias[own] * units.tile(part.count) + base.tile(part.count)",
         "            bias[own] = bias[own] * units.tile(part.count)",
         ("test_layer.py::test_the_folded_layer_is_the_same_function",),

@@ -474,4 +474,11 @@ MUTANTS = [
         ("test_interior.py::test_an_order_between_bounds_with_a_given_sum_has_a_factor_that_stays_sparse",),
         "the factor of a chain fills",
     ),
+    Mutant(
+        "sets/frame.py",
+        "    if sparse and equal.shape[1]:",
+        "    if sparse and not equal.shape[1]:",
+        ("test_large_sets.py::test_the_unit_of_sparse_rows_and_equalities_is_that_of_the_dense_form",),
+        "the unit of sparse rows knows no equalities",
+    ),
 ]

@@ -96,8 +96,8 @@ MUTANTS = [
     ),
     Mutant(
         "nn/strict.py",
-        "        return found.index_select(-1, self.back)",
-        "        return found.index_select(-1, self.path)",
+        "        return found if self.in_order else found.index_select(-1, self.back)",
+        "        return found if self.in_order else found.index_select(-1, self.path)",
         ("test_strict.py::test_chains_in_any_order_and_intervals_on_either_side_of_0_hold_exactly",),
         "a chain goes back by the wrong permutation",
     ),

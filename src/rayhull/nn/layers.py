@@ -235,8 +235,8 @@ class Constrained(TakesSides):
         return self.batch_norm(flat).reshape(features.shape)
 
     def fold(self, *, compile: bool = False) -> nn.Module:
-        """The module for inference: BatchNorm and units folded into one Linear (:func:`rayhull.nn.adapting.fold`)."""
-        from rayhull.nn.adapting import fold
+        """The module for inference: BatchNorm and units folded into one Linear (:func:`rayhull.nn.folded.fold`)."""
+        from rayhull.nn.folded import fold
 
         return fold(self, compile=compile)
 

@@ -25,7 +25,7 @@ from rayhull.sets.interior import affine_hull, base_point
 from rayhull.sets.reading import as_array, by_name
 from rayhull.sets.rows import Array, Rows
 from rayhull.sets.rows import unit_rows as sparse_unit_rows
-from rayhull.sets.systems import independent_sparse_rows
+from rayhull.sets.systems import System, independent_sparse_rows
 
 if TYPE_CHECKING:
     from rayhull.conversion.generators import Generators
@@ -39,6 +39,7 @@ CLEAR = 1e-9  # slack beyond rounding, relative to the terms of the row
 SMALLEST, BISECTIONS = 1e-14, 80
 FEW, DENSE = 256, 1000  # coordinates up to which units come from singular values, and from more than a diagonal
 COORDINATES, ENTRIES = 2000, 1_000_000  # of a block, and of its rows as a dense matrix, beyond which maps stay sparse
+PROBES = 16  # vectors of signs for the trace of an inverse: a few percent
 SPARSE = 8  # a dense matrix may have this many times the entries of the rows
 UNPROVED = "strict=True needs an interior point with provable slack, and {} has none: the set is too thin for float64."
 
@@ -201,10 +202,28 @@ def units_seen(P: Any, rows: sp.csr_array, slack: Array, equal: Array | sp.sparr
     """The same from the rows with slack, or from a set's rules seen from the base point."""
     weighted = sp.csr_array(sp.diags_array(1 / slack) @ rows)
     sparse = P.dim > DENSE or (P.dim > FEW and SPARSE * rows.nnz < P.dim**2)  # such sets stay sparse
-    curvature = np.asarray(weighted.power(2).sum(0)).ravel() if sparse else _curvatures(weighted.toarray(), equal)
-    reach = 1 / (curvature + ridge(curvature, None if P.is_bounded else scale, P.dim))
-    unit, width = float(np.sqrt(reach.sum() / P.dim)), P.upper_bounds - P.lower_bounds
+    if sparse and equal.shape[1]:
+        stated = P.independent_equalities.unit[0]  # sparse, where the basis is dense
+        unit = _reach_along(weighted, stated if stated.shape[0] == equal.shape[1] else sp.csr_array(equal.T))
+        unit = unit if P.is_bounded else min(unit, scale)
+    else:
+        curvature = np.asarray(weighted.power(2).sum(0)).ravel() if sparse else _curvatures(weighted.toarray(), equal)
+        reach = 1 / (curvature + ridge(curvature, None if P.is_bounded else scale, P.dim))
+        unit = float(np.sqrt(reach.sum() / P.dim))
+    width = P.upper_bounds - P.lower_bounds
     return np.where(width > 0, np.minimum(unit, width), unit)
+
+
+def _reach_along(weighted: sp.csr_array, equal: sp.csr_array) -> float:
+    """The root mean square of 1 / sqrt(h) for the eigenvalues h of WᵀW along independent rows: by the trace of the
+    inverse, from its products with vectors of signs. A single coordinate may be bounded by the equalities alone.
+    """
+    d = weighted.shape[1]
+    least = SMALLEST * float(weighted.power(2).sum(0).max(initial=1.0))
+    soft = np.concatenate([np.ones(weighted.shape[0]), np.zeros(equal.shape[0])])
+    system = System(np.full(d, least), sp.csr_array(sp.vstack([weighted, equal])), soft)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (d, PROBES))
+    return float(np.sqrt(abs((signs * system(signs)).sum()) / signs.size))
 
 
 def _curvatures(weighted: Array, equal: Array | sp.sparray) -> Array:
