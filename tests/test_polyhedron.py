@@ -345,5 +345,8 @@ def test_the_set_of_one_sample_keeps_names_that_are_still_true():
     assert Q.slack([30, 20])["demand"] == 0
     with pytest.raises(rh.EmptySetError, match="coal <= 60, gas <= 60 and demand contradict each other"):
         P.with_sides(b_eq=150)
+    R = rh.parse("x + y <= 3; x - y >= 1; most: x - 2*y <= 4").with_sides(b=[3, -2, 5])
+    assert list(R.inequalities.names) == ["x + y <= 3", "y - x <= -2", "most"]
+    assert list(pickle.loads(pickle.dumps(R)).inequalities.names) == list(R.inequalities.names)
     with pytest.raises(ValueError, match="A_eq has 1 row but b_eq has 2 entries"):
         P.with_sides(b_eq=[1, 2])

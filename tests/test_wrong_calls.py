@@ -116,6 +116,25 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "boxes without a shape": (lambda: rh.box(0, 1) & rh.box(0.2, 2), TypeError, "neither .* has a shape"),
     "a scale in words": (lambda: rh.Constrained(4, P, scale="auto"), TypeError, "scale must hold numbers"),
+    "steps of another way": (
+        lambda: rh.Constrained(4, P, method="nearest", steps=3),
+        ValueError,
+        r"""steps= go with method="steps" \(or "auto"\), got method='nearest'""",
+    ),
+    "a budget below 0": (lambda: rh.Constrained(4, P, max_generators=-1), ValueError, "0 or more, or None .* got -1"),
+    "strict in words": (lambda: rh.Constrained(4, P, strict="yes"), TypeError, "must be True or False, got 'yes'"),
+    "a column of text": (
+        lambda: rh.parse("x + y <= 1").contains({"y": [1.0, 2.0], "x": [0.5, "a"]}),
+        TypeError,
+        "the column x must hold numbers, got 'a' of type str",
+    ),
+    "a strict point of a sample that leaves no room for it": (
+        lambda: rh.Constrained(4, rh.rules(x + y <= 1, x + y >= 0), method="nearest", strict=True)(
+            torch.randn(3, 4), b=torch.tensor([[1.0, 0.0], [1.0, 1e-8 - 1], [1.0, 0.0]])
+        ),
+        rh.RayhullError,
+        "strict=True cannot certify sample 1: their sets are too thin for torch.float32. Give base points",
+    ),
     "a base point in words": (lambda: rh.Constrained(4, P, base="centre"), TypeError, "base must hold numbers"),
     "the wrong place of to_onnx": (lambda: rh.to_onnx, AttributeError, "it is rayhull.nn.export.to_onnx"),
     "an edge to nowhere": (lambda: rh.flow([("a", "b")], ["a"]), ValueError, r"in the edge \('a', 'b'\)"),

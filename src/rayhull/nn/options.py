@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 from torch import Tensor
 
+from rayhull.conversion.budget import Limits
 from rayhull.maps.coefficients import NonNegative, Weights, nonnegative_named, weights_named
 from rayhull.nn.constants import Factory
 from rayhull.projection.project import INFEASIBLE
@@ -73,9 +74,15 @@ class Options:
         own = cls(**given, factory=factory)
         nonnegative_named(own.nonnegative)
         weights_named(own.simplex)
+        Limits(own.max_generators)
+        for name, switch in (("strict", own.strict), ("smooth", own.smooth)):
+            if not isinstance(switch, bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {switch!r}.")
         steps = own.steps
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
             raise ValueError(f"steps must be a number of steps, 0 or more, got {steps!r}.")
+        if steps is not None and own.method not in ("auto", "steps"):
+            raise ValueError(f'steps= go with method="steps" (or "auto"), got method={own.method!r}: leave one out.')
         if own.infeasible not in INFEASIBLE:
             raise ValueError(f"infeasible must be one of {', '.join(INFEASIBLE)}, got {own.infeasible!r}.")
         refuse_axis(P, own.axis)

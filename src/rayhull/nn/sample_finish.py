@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rayhull.errors import RayhullError
+from rayhull.errors import EmptySetError, RayhullError
 from rayhull.maps.graphs import may_look
 from rayhull.maps.shrink import Ends, as_single, clamped_inside, drawn_inside, gamma, is_between, proven, roundoff
 from rayhull.projection.sides import Sides
@@ -83,7 +83,19 @@ def _tightened(own: PerSample, x: Tensor, sides: Sides, rows: Tensor, b: Tensor,
         tight["upper"] = high - share_of * (largest + high.nan_to_num(posinf=0.0).abs())
     if sides.lower is not None or layout.lower.size:
         tight["lower"] = low + share_of * (largest + low.nan_to_num(neginf=0.0).abs())
-    return clamped_inside(own.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
+    try:
+        return clamped_inside(own.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
+    except EmptySetError as error:  # of the tightened set: the set itself has a point, which came in
+        samples = str(error).partition(". ")[0].rpartition(" of ")[2]
+        raise _uncertified(own, samples, f"too thin for {x.dtype}") from None
+
+
+def _uncertified(own: PerSample, samples: str, why: str) -> RayhullError:
+    other = 'infeasible="nan" or strict=False' if own.conic is None else "strict=False"
+    return RayhullError(
+        f"strict=True cannot certify {samples}: their sets are {why}. Give base points inside them (base=), or use "
+        f"{other}."
+    )
 
 
 def _refused(own: PerSample, out: Tensor, held: Tensor, x: Tensor, sides: Sides) -> Tensor:
@@ -97,11 +109,7 @@ def _refused(own: PerSample, out: Tensor, held: Tensor, x: Tensor, sides: Sides)
     refuse_nan(sides)
     if own.infeasible == "least":
         return torch.where(held.unsqueeze(-1), out, x)
-    other = 'infeasible="nan" or strict=False' if own.conic is None else "strict=False"
-    raise RayhullError(
-        f"strict=True cannot certify {sample_names(lost.nonzero())}: their sets are empty, or too thin for {x.dtype}. "
-        f"Give base points inside them (base=), or use {other}."
-    )
+    raise _uncertified(own, sample_names(lost.nonzero()), f"empty, or too thin for {x.dtype}")
 
 
 def refuse_nan(sides: Sides) -> None:

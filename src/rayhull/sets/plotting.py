@@ -15,7 +15,7 @@ from rayhull.exact.numbers import Array
 from rayhull.sets.description import Outline, outline, projection, section
 from rayhull.sets.membership import flatten
 from rayhull.sets.reading import as_numpy
-from rayhull.sets.rows import Rows, affine_text, number_text
+from rayhull.sets.rows import Rows, number_text
 
 if TYPE_CHECKING:
     from rayhull.sets.polyhedron import Polyhedron
@@ -247,9 +247,7 @@ def _table_rows(S: Statement) -> Iterator[str]:
 
 def _row_text(S: Statement, rows: Rows, sign: str, i: int) -> tuple[str, str]:
     """The name of a row, if it has one, and the row in words."""
-    part = slice(*rows.indptr[i : i + 2])
-    terms = zip((S.coordinates[c] for c in rows.indices[part]), rows.data[part].tolist(), strict=True)
-    rule = f"{affine_text(list(terms), 0)} {sign} {number_text(rows.offsets[i : i + 1].tolist()[0])}"
+    rule = rows.text(S.coordinates, sign, i)
     return rows.names[i].removeprefix(rule), rule
 
 

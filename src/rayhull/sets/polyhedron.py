@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from rayhull.sets.reading import (
     read_rows,
     refuse_unless_finite,
 )
-from rayhull.sets.rows import Rows
+from rayhull.sets.rows import Names, Rows
 from rayhull.sets.statement import CoordinateNames, Statement, common_names
 
 if TYPE_CHECKING:
@@ -253,11 +253,20 @@ class Polyhedron(PointSet):
             for name, (given, stated, none) in bounds.items()
         )
         rows, equalities = (
-            own if given is None else replace(own, offsets=read_offsets(given, len(own), letters))
-            for own, given, letters in ((self.inequalities, b, ("A", "b")), (self.equalities, b_eq, ("A_eq", "b_eq")))
+            own if given is None else self._restated(own, read_offsets(given, len(own), letters), sign)
+            for own, given, letters, sign in (
+                (self.inequalities, b, ("A", "b"), "<="),
+                (self.equalities, b_eq, ("A_eq", "b_eq"), "=="),
+            )
         )
         named = common_names(self, self, {"lower": low, "upper": high})
         return Polyhedron.from_rows(rows, equalities, low, high, self.shape, coordinate_names=named)
+
+    def _restated(self, rows: Rows, offsets: Array, sign: str) -> Rows:
+        """Rows with other right-hand sides: a name that is the text of a rule is not true of another one."""
+        new = replace(rows, offsets=offsets)
+        name = partial(_name_of_restated, self, rows, new, sign)
+        return replace(new, names=Names.by(name, np.arange(len(rows))))
 
     def in_units(self, mean: Any, std: Any) -> Polyhedron:
         """The same set in standardised units, {z : mean + std z is in the set}; exact where all numbers are.
@@ -316,3 +325,9 @@ def _tighter(first: Array | None, second: Array | None, pick: Any) -> Array | No
     if first is None or second is None:
         return second if first is None else first
     return np.asarray(pick(*alike([first, second])))
+
+
+def _name_of_restated(P: Statement, old: Rows, new: Rows, sign: str, i: int) -> str:
+    name = old.names[i]
+    same = old.offsets[i] == new.offsets[i] or not any(f" {s} " in name for s in ("<=", ">=", "=="))
+    return name if same else new.text(P.coordinates, sign, i)

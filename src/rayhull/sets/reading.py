@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from numbers import Real
 from typing import Any, TypedDict
 
 import numpy as np
@@ -198,6 +199,9 @@ def in_order(names: Sequence[str], x: Any) -> Any:
             "as frame[list(P.coordinates)], or the numbers without names."
         )
     values = np.stack([np.asarray(v) for v in x.values()], -1) if isinstance(x, Mapping) else np.asarray(x)
+    for column in [] if values.dtype.kind in "iubf" else names:
+        if text := [v for v in np.asarray(x[column], object).ravel() if not isinstance(v, Real)]:
+            raise TypeError(f"the column {column} must hold numbers, got {text[0]!r} of type {type(text[0]).__name__}.")
     return values[..., [labels.index(name) for name in names]]
 
 

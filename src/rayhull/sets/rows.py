@@ -145,6 +145,12 @@ class Rows:
         """The same rows with right-hand sides 0."""
         return replace(self, offsets=np.zeros(len(self), np.int64))
 
+    def text(self, coordinates: Sequence[str], sign: str, i: int) -> str:
+        """Row i in words."""
+        part = slice(*self.indptr[i : i + 2])
+        terms = zip((coordinates[c] for c in self.indices[part]), self.data[part].tolist(), strict=True)
+        return f"{affine_text(list(terms), 0)} {sign} {number_text(self.offsets[i : i + 1].tolist()[0])}"
+
     @staticmethod
     def stack(parts: Sequence[Rows]) -> Rows:
         """Rows of the same coordinates, one under the other."""
