@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import rayhull as rh
+from rayhull.nn.options import LayerOptions
+from rayhull.sets.reading import GivenSides
 
 ROOT = Path(__file__).parent.parent
 MARKED = [
@@ -45,6 +47,39 @@ def test_every_ready_made_set_and_layer_shows_an_example():
         item = getattr(rh, name)
         if callable(item) and not (isinstance(item, type) and issubclass(item, Exception)):
             assert ">>>" in (item.__doc__ or ""), f"{name} has no example"
+
+
+def public_calls() -> Iterator[tuple[str, object, list[str]]]:
+    """Functions, constructors and methods that a user meets: name, what help() shows, and arguments."""
+    rooms = rh.distributions, rh.testing
+    found = {name: getattr(rh, name) for name in rh.__all__} | {
+        n: getattr(room, n) for room in rooms for n in vars(room)
+    }
+    for name, item in found.items():
+        if not getattr(item, "__module__", "").startswith("rayhull") or name.startswith("_"):
+            continue
+        if not inspect.isclass(item):
+            yield name, item, [*inspect.signature(item).parameters]
+            continue
+        if inspect.isfunction(item.__init__):
+            yield name, item, [*inspect.signature(item.__init__).parameters][1:]
+        for key, own in inspect.getmembers(item, inspect.isroutine):
+            if not key.startswith("_") and str(getattr(own, "__module__", "")).startswith("rayhull"):
+                yield f"{name}.{key}", own, [*inspect.signature(own).parameters][not inspect.ismethod(own) :]
+
+
+def test_help_names_every_argument():
+    known = {"options": LayerOptions.__annotations__, "sides": GivenSides.__annotations__}
+    missing, seen = [], set()
+    for name, item, arguments in public_calls():
+        text = set(re.findall(r"\w+", (inspect.getdoc(item) or "").split("Examples:")[0]))
+        seen.add(name)
+        for argument in arguments:
+            spread = argument in known and text >= set(known[argument])
+            if argument not in text and not spread and not argument.startswith("_") and argument != "unknown":
+                missing.append(f"{name}: {argument}")
+    assert {"project", "Polyhedron.contains", "MapInto", "Uniform", "assert_feasible"} <= seen
+    assert not missing
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ class RayhullError(Exception):
 
 
 class EmptySetError(RayhullError, ValueError):
-    """The stated rows have no common point; ``rows`` names a small group that contradicts itself."""
+    """The stated rows have no common point (``message``); ``rows`` names a small group that contradicts itself."""
 
     def __init__(self, message: str, rows: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -28,14 +28,14 @@ class UnverifiedError(RayhullError, ArithmeticError):
 
 
 class MissingExtraError(RayhullError, ImportError):
-    """An optional package is not installed."""
+    """An optional ``package`` is not installed: what it is needed for (``purpose``) and the ``extra`` that has it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'rayhull[{extra}]'.")
 
 
 def optional(module: str, package: str, extra: str, purpose: str) -> Any:
-    """The imported module, or the refusal that names the extra to install.
+    """The imported module, or the refusal: ``purpose`` needs the package, and the extra to install.
 
     >>> optional("no_such_module", "no-such-package", "plot", "This")
     Traceback (most recent call last):

@@ -39,6 +39,8 @@ def assert_feasible(
         in_features: size of an input sample.
         exactly: judge in rational arithmetic, without a tolerance, as ``strict=True`` promises for inequalities.
         atol: tolerance of ``contains``; by default that of the outputs' dtype.
+        samples: how many random inputs at each of the ``scales``, drawn from ``seed``.
+        ascent_steps: how many steps of gradient ascent.
         sides: ``b=``, ``b_eq=``, ``lower=``, ``upper=``, ``A=`` or ``A_eq=``, the same for all samples: given to the
             module with each call, and to the set when it judges.
 

@@ -44,6 +44,7 @@ def convert(
     ones once.
 
     Args:
+        P: the set.
         max_generators, max_pairs, max_seconds, max_bytes: budgets; passing one raises ``BudgetExceededError``.
         progress: True draws a bar on standard error; a function receives a :class:`Step` some ten times a second.
         cache: keep results in memory, and on disk those that took longer than half a second.

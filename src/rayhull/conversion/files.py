@@ -51,7 +51,7 @@ FLOAT_RANGE = Fraction(1, 10**300), Fraction(10**300)  # each number has a float
 
 
 def read(path: str | Path) -> Polyhedron | Generators:
-    """The set in a file: .ine gives a Polyhedron, .ext Generators, .npz whichever was written.
+    """The set in the file ``path``: .ine gives a Polyhedron, .ext Generators, .npz whichever was written.
 
     Examples:
         >>> import tempfile, rayhull as rh
@@ -73,7 +73,7 @@ def read(path: str | Path) -> Polyhedron | Generators:
 
 
 def write(path: str | Path, item: Polyhedron | Generators) -> None:
-    """Write a set: .ine and .npz take a Polyhedron, .ext and .npz take Generators.
+    """Write the set ``item`` to ``path``: .ine and .npz take a Polyhedron, .ext and .npz take Generators.
 
     Examples:
         >>> import tempfile, rayhull as rh

@@ -74,7 +74,7 @@ class Generators:
 
     @classmethod
     def from_exact(cls, exact: ExactGenerators) -> Generators:
-        """From integers, which are sorted; the floats are the nearest ones."""
+        """From ``exact`` integers, which are sorted; the floats are the nearest ones."""
         vertices = _quotients(exact.numerators, exact.denominators)
         order = sort_rows(exact.numerators if (exact.denominators == 1).all() else vertices)
         rays = exact.rays[sort_rows(exact.rays)]
@@ -86,7 +86,7 @@ class Generators:
 
     @classmethod
     def from_floats(cls, vertices: Array, rays: Array, lines: Array) -> Generators:
-        """From computed floats, sorted: rounded numbers that look like small dyadic ones are not meant as exact."""
+        """From computed vertices, rays and lines, sorted: floats that look like small dyadic numbers are not exact."""
         made = cls.__new__(cls)
         made.exact = None
         made.vertices, made.rays, made.lines = vertices[_sort_floats(vertices)], rays[_sort_floats(rays)], lines
@@ -94,6 +94,7 @@ class Generators:
 
     @property
     def dim(self) -> int:
+        """The number of coordinates."""
         return int(self.vertices.shape[1])
 
     @cached_property

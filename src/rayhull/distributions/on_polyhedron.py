@@ -28,6 +28,7 @@ class OnPolyhedron(TransformedDistribution):
             (``Normal(loc, scale)`` with last axis k) are taken together.
         P: the set, or a transform onto it (:class:`IntoPolyhedron`, :class:`IntoRows`): build it once where the base
             changes at every step.
+        validate_args: as for every torch distribution.
 
     Examples:
         >>> import torch, rayhull as rh
@@ -53,7 +54,7 @@ class OnPolyhedron(TransformedDistribution):
         super().__init__(base, [self.into], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> OnPolyhedron:
-        """The same distribution with a larger batch."""
+        """The same distribution with a larger batch, ``batch_shape``."""
         return OnPolyhedron(self.base_dist.expand(torch.Size(batch_shape)), self.into, self._validate_args)
 
     @property
@@ -87,6 +88,7 @@ class Uniform(Distribution):
         P: a bounded set.
         method: "auto", "triangulation" or "hit-and-run".
         dtype, device: of the samples.
+        validate_args: as for every torch distribution.
 
     Examples:
         >>> import torch, rayhull as rh
@@ -133,6 +135,7 @@ class Uniform(Distribution):
 
     @property
     def support(self) -> constraints.Constraint:
+        """The set, as a constraint of torch."""
         return polyhedron(self.polyhedron)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -151,7 +154,7 @@ class Uniform(Distribution):
         return torch.as_tensor(self.polyhedron.sample(n, seed)).to(self._like)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log volume inside, -inf outside. Shape: (\\*, event shape) → (\\*)."""
+        """-log volume where ``value`` is inside, -inf outside. Shape: (\\*, event shape) → (\\*)."""
         inside = self.polyhedron.contains(value)
         outside = value.new_full((), -math.inf)
         return torch.where(inside, -self.log_volume.to(value), outside)

@@ -45,10 +45,11 @@ class PolyhedronConstraint(constraints.Constraint):
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
+        """How many axes a point has."""
         return len(self.polyhedron.shape)
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each point is inside. Shape: (\\*, event shape) → booleans (\\*)."""
+        """Whether each point of ``value`` is inside. Shape: (\\*, event shape) → booleans (\\*)."""
         return self.polyhedron.contains(value)
 
     def __repr__(self) -> str:
@@ -65,7 +66,7 @@ class Onto(Transform):
     domain = constraints.real_vector
 
     def with_cache(self, cache_size: int = 1) -> Self:
-        """The same map, remembering its last point; the geometry is shared."""
+        """The same map, remembering its last point if ``cache_size`` is 1; the geometry is shared."""
         if cache_size == self._cache_size:
             return self
         made = copy.copy(self)
@@ -219,6 +220,7 @@ class IntoRows(Onto):
         base: q (\*, d), inside every row; default 0.
         round: measure c in the units of each sample's set, for sets of very different sizes.
         validate: whether to refuse a base point outside its rows (switch it off under ``vmap`` and ``compile``).
+        cache_size: as for :class:`IntoPolyhedron`.
 
     Shape: (\*, d) → (\*, d)
 
@@ -282,6 +284,6 @@ class IntoRows(Onto):
             return self.map.inverse(x.unsqueeze(-2), self.map.constants).squeeze(-2)
 
     def log_abs_det_jacobian(self, c: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]  # our letters
-        """log|det J| at c. Shape: (\\*, d) → (\\*)."""
+        """log|det J| at c; x, the image of c, is not needed. Shape: (\\*, d) → (\\*)."""
         with torch.autocast(c.device.type, enabled=False):
             return self.map.log_det(c.unsqueeze(-2), self.map.constants).squeeze(-1)

@@ -78,6 +78,7 @@ class Parametrization(nn.Module):
         self.map = keeping_map(P, device=device, dtype=dtype, **options)
 
     def forward(self, coefficients: Tensor) -> Tensor:
+        """The weight for its ``coefficients``, the tensor behind it."""
         return self.map(coefficients.flatten())
 
     @torch.no_grad()

@@ -62,11 +62,13 @@ class Constants(nn.Module):
 
     @property
     def factory(self) -> Factory:
+        """Where and in what precision constants are made."""
         return Factory(self.device, self.dtype)
 
     def constant(self, name: str, values: Array, *, persistent: bool = False, wide: bool = False) -> None:
-        """Register ``values`` as the buffer ``name``, in the layer's dtype (float32 at least), or always in float64.
+        """Register ``values`` as the buffer ``name``, in the layer's dtype (float32 at least).
 
+        With ``wide`` it is always float64.
         ``persistent`` is for what the meaning of the coefficients depends on (base point, rays, vertices): it goes into
         the state_dict, in float64, and a checkpoint with another one is refused.
         """
@@ -78,7 +80,10 @@ class Constants(nn.Module):
             setattr(self, name, self._made(name))
 
     def keep_equalities(self, basis: Array | sp.sparray, *, wide: bool = False) -> None:
-        """Register :func:`rayhull.sets.frame.equality_basis` as ``equal``: a constant, or a plane if it is sparse."""
+        """Register the ``basis`` of :func:`rayhull.sets.frame.equality_basis` as ``equal``: a plane if it is sparse.
+
+        Else it is a constant, ``wide`` as others are.
+        """
         self.has_equalities = basis.shape[1] > 0
         if sp.issparse(basis):
             self.equal = Plane(sp.csr_array(basis.T))
@@ -86,7 +91,7 @@ class Constants(nn.Module):
             self.constant("equal", basis, wide=wide)
 
     def index(self, name: str, values: Array) -> None:
-        """Keep integers or booleans as the tensor ``name``, which follows the module's device."""
+        """Keep ``values``, integers or booleans, as the tensor ``name``, which follows the module's device."""
         self._index[name] = values
         setattr(self, name, fresh(values, self.device))
 

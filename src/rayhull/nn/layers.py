@@ -97,6 +97,7 @@ class Constrained(TakesSides):
         Args:
             linear: its outputs are the coordinates of the set, flat and in C order. A 1 x 1 convolution is one, too,
                 for a set of one axis: its channels lie in the set at every pixel.
+            P: the set.
             options: as for :class:`rayhull.MapInto`; "auto" takes the nearest point in place of vertices.
 
         Examples:
@@ -151,6 +152,7 @@ class Constrained(TakesSides):
 
     @property
     def polyhedron(self) -> Polyhedron:
+        """The set."""
         return self.map.polyhedron
 
     @property
@@ -217,7 +219,7 @@ class Constrained(TakesSides):
         return (*origin, norm.weight, norm.bias, *(s for s in (norm.running_mean, norm.running_var) if s is not None))
 
     def unconstrained(self, features: Tensor) -> Tensor:
-        """The point before it is moved into the set, inside or not.
+        """The point of the ``features`` before it is moved into the set, inside or not.
 
         For a training that begins without the set, and for a loss that keeps unconstrained points near it:
         ``loss + 0.1 * (layer.unconstrained(h) - layer(h).detach()).square().mean()``.
@@ -235,13 +237,19 @@ class Constrained(TakesSides):
         return self.batch_norm(flat).reshape(features.shape)
 
     def fold(self, *, compile: bool = False) -> nn.Module:
-        """The module for inference: BatchNorm and units folded into one Linear (:func:`rayhull.nn.folded.fold`)."""
+        """The module for inference: BatchNorm and units folded into one Linear (:func:`rayhull.nn.folded.fold`).
+
+        With ``compile=True`` what follows the Linear goes through ``torch.compile``.
+        """
         from rayhull.nn.folded import fold
 
         return fold(self, compile=compile)
 
     def plot(self, coordinates: Sequence[Any] | None = None, *, ax: Any = None, reach: float = 3.0) -> Any:
-        """Draw the set, and where coefficients up to ±reach land in it: :meth:`rayhull.MapInto.plot`."""
+        """Draw the set, and where coefficients up to ±reach land in it.
+
+        ``coordinates`` and ``ax`` are as for :meth:`rayhull.MapInto.plot`.
+        """
         return self.map.plot(coordinates, ax=ax, reach=reach)
 
     def describe(self) -> str:

@@ -37,7 +37,7 @@ class OfSet(nn.Module):
         return torch.tensor(np.frombuffer(digest, np.uint8), device="cpu")
 
     def set_extra_state(self, state: Any) -> None:
-        """Nothing to set: ``_load_from_state_dict`` has compared it."""
+        """Nothing to set from ``state``: ``_load_from_state_dict`` has compared it."""
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         mark = state_dict.get(prefix + "_extra_state")
@@ -192,7 +192,10 @@ class Projection(OfSet):
         centre: Any = None,
         return_info: bool = False,
     ) -> Any:
-        """Nearest points; with ``return_info`` also residuals, multipliers, steps and solvers."""
+        """Nearest points of x; with ``return_info`` also residuals, multipliers, steps and solvers.
+
+        ``b``, ``b_eq``, ``lower``, ``upper``, ``A``, ``A_eq``, ``h`` and ``centre`` are as for :func:`rayhull.project`.
+        """
         if not isinstance(x, Tensor):
             raise TypeError(f"the module takes a tensor, got {type(x).__name__}: rayhull.project takes arrays, too.")
         share = self.leak if self.training else 0.0

@@ -52,7 +52,7 @@ def capped_simplex(d: int, cap: Any, groups: Mapping[str, tuple[Sequence[int], A
 
 
 def quantiles(levels: Sequence[float]) -> Polyhedron:
-    """Quantiles that do not cross: one coordinate for each level, in order.
+    """Quantiles that do not cross: one coordinate for each of the increasing ``levels`` between 0 and 1, in order.
 
     Examples:
         >>> import rayhull as rh
@@ -98,8 +98,12 @@ def windows(
 ) -> Polyhedron:
     """Signs or order of local averages over windows that slide over the event shape.
 
-    ``signs`` has one entry for each window (or is a number for all): +1 keeps the window's sum >= 0, -1 <= 0, 0 leaves
-    it free. Without ``signs`` the sums increase from each window to the next along every axis.
+    Args:
+        shape: the event shape.
+        size, stride: of a window and from one to the next, a number or one for each axis; the stride is the size if
+            it is not given.
+        signs: one for each window, or one for all: +1 keeps the window's sum >= 0, -1 <= 0, 0 leaves it free. Without
+            signs the sums increase from each window to the next along every axis.
 
     Examples:
         >>> import rayhull as rh

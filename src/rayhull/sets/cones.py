@@ -126,15 +126,19 @@ class ConvexSet(PointSet):
         return digest.hexdigest()
 
     def excess(self, x: Any, given: GivenSides) -> tuple[Any, tuple[Any, Any]]:
-        """How far x leaves each cone (n, cones); what max|x| = 1 may change of it, and the constants' size (cones,)."""
+        """How far x leaves each cone (n, cones) with the ``given`` sides, and what rounding depends on.
+
+        That is what max|x| = 1 may change of it, and the constants' size (cones,).
+        """
         own, one = self.alone.like(x), np.ones(self.dim)
         slope, constant = (membership._like(x, self.alone.sized(v, constants=not v[0])) for v in (one, 0 * one))
         with np.errstate(invalid="ignore"):  # of a centre that is infinite
             return own.excess(own.at(x, given.get("h"), given.get("centre"))), (slope, constant)
 
     def cones_hold_exactly(self, x: Array, given: GivenSides) -> Array:
-        """In rational arithmetic: floats decide what they can decide for certain. Shape: (n, d) → (n,)
+        """Whether cones hold at x with the ``given`` sides, in rational arithmetic. Shape: (n, d) → (n,)
 
+        Floats decide what they can decide for certain.
         An infinite right-hand side says nothing; beside any other side that is not finite nothing is inside.
         """
         cones, sides = self.alone, (given.get("h"), given.get("centre"))
@@ -173,7 +177,7 @@ class ConvexSet(PointSet):
         return forward, backward
 
     def sample(self, n: int, seed: int | None = None) -> Array:
-        """n random points (n, event shape) by hit-and-run; unbounded directions are cut off."""
+        """n random points (n, event shape) by hit-and-run from ``seed``; unbounded directions are cut off."""
         seen, rng = self.rules.seen_from(self.centre.point), np.random.default_rng(seed)
         return interior.chains(self, seen, n, rng).reshape(n, *self.shape)
 
@@ -217,7 +221,7 @@ def _numbered(cones: Sequence[Cone]) -> list[Cone]:
 
 
 def ball(radius: float, centre: Any = 0, d: Shape | None = None) -> ConvexSet:
-    """``|x - centre| <= radius``.
+    """``|x - centre| <= radius``, in ``d`` coordinates (or an event shape) where the centre is one number.
 
     Examples:
         >>> import rayhull as rh
@@ -232,7 +236,7 @@ def ball(radius: float, centre: Any = 0, d: Shape | None = None) -> ConvexSet:
 
 
 def ellipsoid(Q: Any, radius: float = 1.0, centre: Any = 0) -> ConvexSet:
-    """(x - centre)ᵀ Q (x - centre) <= radius², for a symmetric Q without negative eigenvalues.
+    """(x - centre)ᵀ Q (x - centre) <= radius², for a ``radius`` and a symmetric Q without negative eigenvalues.
 
     Examples:
         >>> import rayhull as rh
@@ -353,7 +357,11 @@ class ConeRule(Rule):
 
 
 def norm(inner: Any, axis: int | None = None) -> Norm:
-    """The Euclidean length of expressions, for rules: of all entries, or along an axis, one for each place.
+    """The Euclidean length of expressions, for rules.
+
+    Args:
+        inner: a list or an array of expressions.
+        axis: along which lengths are taken, one for each place; None: one length of all entries.
 
     Examples:
         >>> import rayhull as rh

@@ -183,7 +183,7 @@ def typical_size(P: Polyhedron) -> float:
 
 
 def is_subset(P: Polyhedron, Q: Polyhedron) -> bool:
-    """Whether every point of this set lies in the other: max a·x <= b for each of its rows, up to 1e-7 of the size.
+    """Whether every point of this set lies in the set Q: max a·x <= b for each of its rows, up to 1e-7 of the size.
 
     Examples:
         >>> import rayhull as rh

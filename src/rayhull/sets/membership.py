@@ -27,10 +27,11 @@ SHOWN = 20  # rules in a printed table
 def violation(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
     """How far x is outside: the largest amount by which a row or bound, as stated, is exceeded, 0 inside.
 
-    ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper`` beside x replace what the set states, or are added to it,
-    for all samples or for each its own. Columns of a DataFrame and keys of a dict are taken by the names of the set's
-    coordinates.
-    ``axis`` is the one that the event stands on, where it is not the last: 1 for the channels of images.
+    Args:
+        x: points. Columns of a DataFrame and keys of a dict are taken by the names of the set's coordinates.
+        axis: the one that the event stands on, where it is not the last: 1 for the channels of images.
+        sides: ``A``, ``b``, ``A_eq``, ``b_eq``, ``lower``, ``upper``, and of cones ``h`` and ``centre``: they replace
+            what the set states, or are added to it, for all samples or for each its own.
 
     Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
     torch as x is, in float64. Differentiable for tensors.
@@ -77,8 +78,14 @@ def contains(P: Statement, x: Any, atol: float | None = None, *, axis: int = -1,
 def contains_exactly(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSides]) -> Any:
     """Whether each x is inside in rational arithmetic on the given floats: no tolerance, no rounding. Slow.
 
-    Sides and ``axis`` as in ``violation``; all inexact floats are taken as the dyadic rationals that they are. Floats
-    hardly ever meet an equality exactly: ask a set without equalities.
+    ``sides`` and ``axis`` as in ``violation``; all inexact floats are taken as the dyadic rationals that they are.
+    Floats hardly ever meet an equality exactly: ask a set without equalities.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> P = rh.Polyhedron([[10, 10, 10]], [3])
+        >>> [bool(judge([0.1, 0.1, 0.1])) for judge in (P.contains, P.contains_exactly)]    # 0.1 is above 1/10
+        [True, False]
     """
     # Floats decide what they can decide for certain: bounds, rounded to the last float inside, and rows that are
     # further from their right-hand sides than the rounding error of computing them. Integers decide the rest.
@@ -214,7 +221,7 @@ def _kinds(values: Array, tolerance: Array, equalities: int) -> list[str]:
 
 
 def explain(P: Any, x: Any) -> str:
-    """One point in words: which rules are broken and by how much, which bind.
+    """One point ``x`` (event shape) in words: which rules are broken and by how much, which bind.
 
     Examples:
         >>> import rayhull as rh

@@ -49,6 +49,7 @@ def plot_polyhedron(
         points: points (n, event shape) to draw too: dots inside, crosses outside.
         vertices: whether to mark the vertices.
         window: lower and upper corner, or two numbers, to which an unbounded set is clipped.
+        color: of the set, as matplotlib names it.
 
     Examples:
         >>> import rayhull as rh
@@ -74,7 +75,8 @@ def plot_section(
 ) -> Any:  # fmt: skip
     """Draw the section in two coordinates through ``at``, by default the interior point (the extra ``plot``).
 
-    It is drawn as far as the set reaches from there in each direction; points as in :meth:`rayhull.Polyhedron.plot`.
+    It is drawn as far as the set reaches from there in each direction; ``ax``, ``points`` and ``color`` as in
+    :meth:`rayhull.Polyhedron.plot`.
     """
     pick = picked(S, coordinates)
     if len(pick) != 2:

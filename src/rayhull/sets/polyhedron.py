@@ -126,9 +126,13 @@ class Polyhedron(PointSet):
         check: bool = True,
         coordinate_names: CoordinateNames | None = None,
     ) -> Polyhedron:
-        """A set from rows and bounds (event shape, or None) that were read before.
+        """A set from what was read before.
 
         Args:
+            inequalities, equalities: rows, or None.
+            lower, upper: bounds (event shape), or None.
+            shape: the event shape.
+            coordinate_names: of the coordinates and their bounds, where they have names.
             check: False where the set cannot be empty.
         """
         made = cls.__new__(cls)
@@ -146,7 +150,7 @@ class Polyhedron(PointSet):
     plot = plotting.plot_polyhedron
 
     def same_set(self, other: Polyhedron) -> bool:
-        """Whether both are the same set, however stated.
+        """Whether this set and the ``other`` are the same, however they are stated.
 
         Examples:
             >>> import rayhull as rh
@@ -164,7 +168,10 @@ class Polyhedron(PointSet):
     base_rule = affine_rule
 
     def sample(self, n: int, seed: int | None = None) -> Array:
-        """n random points (n, event shape) by hit-and-run from the centre; unbounded directions are cut off."""
+        """n random points (n, event shape) by hit-and-run from the centre, the same ones for the same ``seed``.
+
+        Unbounded directions are cut off.
+        """
         return interior.hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
 
     def volume(self, *, relative: bool = False) -> float:
@@ -183,7 +190,7 @@ class Polyhedron(PointSet):
         return volume(self, relative=relative)
 
     def generators(self, **options: Any) -> Generators:
-        """The same set as vertices, rays and lines: :func:`rayhull.convert`."""
+        """The same set as vertices, rays and lines; ``options`` are those of :func:`rayhull.convert`."""
         from rayhull.conversion import convert
 
         return convert(self, **options)
@@ -301,7 +308,7 @@ class Polyhedron(PointSet):
         return Polyhedron.from_rows(*parts, self.shape, check=False, coordinate_names=self.coordinate_names)
 
     def to_cvxpy(self, x: Any = None) -> tuple[Any, list[Any]]:
-        """A cvxpy variable of the event shape (or the given one) and the constraints that put it in the set."""
+        """A cvxpy variable of the event shape (or the given ``x``) and the constraints that put it in the set."""
         cp = optional("cvxpy", "cvxpy", "cvxpy", "Constraints of cvxpy")
         x = cp.Variable(self.shape, name="x") if x is None else x
         flat, rows, equal = cp.vec(x, order="C"), self.rows, self.equality_rows

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 def product(*sets: Polyhedron, shape: Shape | None = None) -> Polyhedron:
     """The product of sets on disjoint coordinates: (x1, x2, ...) with each xi in its set, flat and in order.
 
+    ``shape`` is the event shape, where it should be another one.
+
     Examples:
         >>> import rayhull as rh
         >>> rh.product(rh.simplex(3), rh.box(-1, 1, 2))

@@ -60,7 +60,7 @@ def box(lower: Any = None, upper: Any = None, shape: Shape | None = None) -> Any
 
 
 def nonnegative(shape: Shape | None = None) -> Any:
-    """x >= 0.
+    """x >= 0 for every coordinate of the event ``shape``; without one it takes another set's, as a box does.
 
     Examples:
         >>> import rayhull as rh
@@ -73,7 +73,7 @@ def nonnegative(shape: Shape | None = None) -> Any:
 
 
 def sum_to(total: Any, shape: Shape, axis: int = -1) -> Polyhedron:
-    """sum of x along ``axis`` = total.
+    """The sum of x along ``axis`` of the event ``shape`` is ``total``, one number for all lines.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -88,7 +88,7 @@ def sum_to(total: Any, shape: Shape, axis: int = -1) -> Polyhedron:
 
 
 def simplex(shape: Shape, axis: int = -1) -> Polyhedron:
-    """x >= 0 and the sum along ``axis`` is 1: probabilities.
+    """x >= 0 and the sum along ``axis`` of the event ``shape`` is 1: probabilities.
 
     Examples:
         >>> import rayhull as rh
@@ -101,7 +101,9 @@ def simplex(shape: Shape, axis: int = -1) -> Polyhedron:
 
 
 def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any = 0) -> Polyhedron:
-    """x[i+1] - x[i] >= step along ``axis`` (decreasing: x[i] - x[i+1] >= step).
+    """x[i+1] - x[i] >= step along ``axis`` of the event ``shape``; x[i] - x[i+1] >= step with ``increasing=False``.
+
+    ``step`` is a number, or one for each difference.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -114,7 +116,7 @@ def monotone(shape: Shape, axis: int = -1, *, increasing: bool = True, step: Any
 
 
 def convex(shape: Shape, axis: int = -1) -> Polyhedron:
-    """x[i-1] - 2 x[i] + x[i+1] >= 0 along ``axis``.
+    """x[i-1] - 2 x[i] + x[i+1] >= 0 along ``axis`` of the event ``shape``.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -125,7 +127,7 @@ def convex(shape: Shape, axis: int = -1) -> Polyhedron:
 
 
 def concave(shape: Shape, axis: int = -1) -> Polyhedron:
-    """x[i-1] - 2 x[i] + x[i+1] <= 0 along ``axis``.
+    """x[i-1] - 2 x[i] + x[i+1] <= 0 along ``axis`` of the event ``shape``.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -136,7 +138,7 @@ def concave(shape: Shape, axis: int = -1) -> Polyhedron:
 
 
 def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
-    """x increases up to index ``mode`` along ``axis`` and decreases after it.
+    """x increases up to index ``mode`` along ``axis`` of the event ``shape``, and decreases after it.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -152,7 +154,7 @@ def unimodal(shape: Shape, mode: int, axis: int = -1) -> Polyhedron:
 
 
 def lipschitz(shape: Shape, bound: Any, axis: int = -1) -> Polyhedron:
-    """-bound <= x[i+1] - x[i] <= bound along ``axis``: bounded differences.
+    """-bound <= x[i+1] - x[i] <= bound along ``axis`` of the event ``shape``; ``bound`` is a number or one for each.
 
     Examples:
         >>> import numpy as np, rayhull as rh
@@ -188,7 +190,8 @@ def ordered(edges: Iterable[tuple[Any, Any]] | None, shape: Shape) -> Polyhedron
 def checkerboard(shape: Shape = (28, 28), tiles: tuple[int, int] = (4, 4)) -> Polyhedron:
     """Tile averages alternate in sign, dark at the top left: the paper's set.
 
-    sum of x over tile (r, c) is <= 0 where r + c is even, >= 0 where it is odd.
+    The sum of x over tile (r, c) is <= 0 where r + c is even, >= 0 where it is odd. ``shape`` is that of the image,
+    (height, width), and ``tiles`` says how many tiles there are down and across.
 
     Examples:
         >>> import rayhull as rh
@@ -254,7 +257,7 @@ def image_of_tiles(shape: Shape, tiles: tuple[int, int]) -> tuple[int, int]:
 
 
 def ramps(shape: Shape, up: Any, down: Any = None, axis: int = -1) -> Polyhedron:
-    """-down <= x[i+1] - x[i] <= up along ``axis``: how fast a unit may go up and down.
+    """-down <= x[i+1] - x[i] <= up along ``axis`` of the event ``shape``: how fast a unit may go up and down.
 
     Args:
         up, down: a number, or one for each step; ``down`` is ``up`` where it is not given.
@@ -377,7 +380,7 @@ def marginals(rows: Sequence[Any], columns: Sequence[Any]) -> Polyhedron:
 
 
 def birkhoff(n: int) -> Polyhedron:
-    """x >= 0 whose rows and columns each sum to 1: doubly stochastic matrices, whose vertices are the permutations.
+    """n x n matrices x >= 0 with rows and columns that sum to 1: doubly stochastic; the vertices are permutations.
 
     Examples:
         >>> import rayhull as rh

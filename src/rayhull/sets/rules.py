@@ -30,7 +30,7 @@ _variables = itertools.count()
 
 
 def variables(*names: str, shape: Shape | None = None) -> Any:
-    """Variables to write rules in: one for each name, scalars or arrays of the given shape.
+    """Variables to write rules in: one for each of the ``names``, scalars or arrays of the given shape.
 
     They add, subtract, scale, index, slice, broadcast, and have ``sum``, ``mean``, ``diff`` and ``A @ x``, as NumPy
     arrays do; comparisons with ``<=``, ``>=`` and ``==`` make rules for :func:`rayhull.rules`.

@@ -161,7 +161,7 @@ class Statement:
         return Rows.stack([self.equalities.without_zeros(), fixed])
 
     def bound_name(self, side: str, flat: int) -> str:
-        """The name of a coordinate's "upper bound", "lower bound" or "value"."""
+        """The name of a ``side`` ("upper bound", "lower bound", "value") of the coordinate with number ``flat``."""
         if self.coordinate_names is None:
             return f"{side} of {indexed('x', flat, self.shape)}"
         return self.coordinate_names.bound(side, flat)
@@ -258,7 +258,7 @@ class CoordinateNames:
         refuse_twice(self.names)
 
     def bound(self, side: str, flat: int) -> str:
-        """The name of a coordinate's "upper bound", "lower bound" or "value"."""
+        """The name of a ``side`` ("upper bound", "lower bound", "value") of the coordinate with number ``flat``."""
         stated = self.bounds.get((flat, "upper" if side == "upper bound" else "lower"))
         return f"{side} of {self.names[flat]}" if stated is None else stated
 
