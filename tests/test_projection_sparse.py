@@ -13,8 +13,11 @@ from rayhull.core import operators
 from rayhull.errors import EmptySetError
 from rayhull.projection.intervals import intervals
 from rayhull.projection.plan import plan
+from rayhull.projection.problem import with_long_multipliers
 from rayhull.projection.solvers.any_rows import InteriorPoint
 
+long_floats = np.finfo(np.longdouble).eps < 2.0**-60
+needs_long_floats = pytest.mark.skipif(not long_floats, reason="needs floats longer than float64")
 needs_core = pytest.mark.skipif(not operators.available(), reason="needs the compiled core")
 
 
@@ -181,6 +184,39 @@ def test_what_large_multipliers_round_away_is_not_solved_again(monkeypatch):
     assert len(calls) == 1
     assert 1e-13 < float(info.residual.max()) <= 1e-10
     torch.testing.assert_close(z, rh.project(P, points(P, 24, 10.0), solver="active set"), atol=1e-12, rtol=0)
+
+
+@needs_core
+@needs_long_floats
+@pytest.mark.parametrize("scale", [1e5, 1e7])
+def test_points_whose_multipliers_need_more_digits_are_certified(scale):
+    P = dispatch(120, decades=2.5)
+    x = points(P, 24, scale)
+    z, info = rh.project(P, x, return_info=True)
+    assert float(info.multipliers_eq.abs().max()) > 1e6
+    assert not info.fallback.any()
+    assert float(info.residual.max()) <= 1e-10
+    assert P.contains(z, atol=1e-9).all()
+    torch.testing.assert_close(rh.project(P, z + 1e3 / scale * (x - z)), z, atol=1e-9, rtol=0)
+
+
+@needs_core
+@needs_long_floats
+def test_long_multipliers_certify_no_other_point():
+    P = dispatch(120, decades=2.5)
+    [block], x = plan(P), points(P, 8, 1e5)
+    problem = block.problem(x, None, torch.empty_like(x))
+    solution = block.solver.solve(problem)
+    solution.read_from(problem)
+    other = (solution.z + rh.project(P, x.flip(0))) / 2
+    assert bool((with_long_multipliers(problem, solution.z, solution.multipliers)[1] <= 1e-10).all())
+    assert bool((with_long_multipliers(problem, other, solution.multipliers)[1] > 1e-6).all())
+
+
+@needs_core
+def test_a_large_sparse_set_has_no_solver_of_cubic_cost_to_fall_back_on():
+    fallbacks = plan(dispatch(700))[0].fallbacks
+    assert not any(solver.name in ("active set", "least distance") for solver in fallbacks)
 
 
 @needs_core

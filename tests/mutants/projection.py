@@ -4,6 +4,27 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "projection/problem.py",
+        "            total = total + w.cpu().numpy()",
+        "            total = total + 0 * w.cpu().numpy()",
+        ("test_projection_sparse.py::test_points_whose_multipliers_need_more_digits_are_certified",),
+        "points far from a set with strong and weak lines are given up, and said to be far from certified",
+    ),
+    Mutant(
+        "projection/problem.py",
+        "return rounded, residual(problem, z, rounded, aim=aim)",
+        "return rounded, residual(problem, z, rounded, aim=z)",
+        ("test_projection_sparse.py::test_long_multipliers_certify_no_other_point",),
+        "any point of the face is certified as the nearest where multipliers are large",
+    ),
+    Mutant(
+        "projection/plan.py",
+        "ENDLESS = 2_000_000",
+        "ENDLESS = 20_000_000",
+        ("test_projection_sparse.py::test_a_large_sparse_set_has_no_solver_of_cubic_cost_to_fall_back_on",),
+        "a sparse set of a thousand coordinates is handed to a dense solver for minutes",
+    ),
+    Mutant(
         "projection/solvers/any_rows.py",
         "    may_be_long = ends_near = True",
         "    may_be_long = True",

@@ -32,7 +32,7 @@ SOLVERS: dict[str, tuple[type[Solver], ...]] = {
     "dual": (Clamp, DualNewton),
 }
 PRODUCTS = 1e7  # of a sparse factor, up to which the exact point costs less than the steps that would be near it
-ENDLESS = 20_000_000  # places in the rows, from which dense solvers take hours
+ENDLESS = 2_000_000  # places in the rows, from which dense solvers take minutes
 MOST = 8  # plans kept for one set
 HOST = torch.device("cpu")
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SOLVED, UNSOLVED, EMPTY = 0, 1, 2  # status of a sample
 TOLERANCE = 1e-10  # a residual up to this is an answer; most are near 1e-15
 ROUNDING = 256 * 2.0**-52  # what a sum of a point and multiples of rows may be off, relative to the point
+LONG_STEPS = 4  # Newton steps towards multipliers in longer floats
 CHUNK = 50_000_000  # numbers that the samples of one batch take together
 FLOOR = 1e-280  # instead of 0 in a denominator; times ROUNDING it is still a normal number
 
@@ -170,17 +171,18 @@ class Solver:
 # -- the certificate -------------------------------------------------------------------------------------------------
 
 
-def residual(problem: Problem, z: Tensor, multipliers: Tensor, held: float = 0.0) -> Tensor:
+def residual(problem: Problem, z: Tensor, multipliers: Tensor, held: float = 0.0, aim: Tensor | None = None) -> Tensor:
     """How far z with these multipliers is from the optimality conditions: the largest of four relative errors.
 
     Rows and bounds hold; rows with a multiplier are met; multipliers of inequalities are >= 0;
-    z = clip(y − G^T multipliers), up to rounding; ``held``: a share of the largest multiplier that counts as such, too.
+    z = clip(y − G^T multipliers), up to rounding; ``held``: a share of the largest multiplier that counts as such, too;
+    ``aim``: clip(y − G^T multipliers) where it is known to more digits.
     Shape: (N,).
     """
     m, y = problem.m, problem.y
     size = z.abs().amax(1, keepdim=True)
     reach = y.abs().amax(1, keepdim=True) + size + FLOOR
-    aim = problem.clip(problem.shifted(multipliers))
+    aim = problem.clip(problem.shifted(multipliers)) if aim is None else aim
     rounding = ROUNDING * reach  # of y - G^T lam; what is off beyond it counts against the size of z, not of y
     if held and multipliers.shape[1]:
         rounding = rounding + held * multipliers.abs().amax(1, keepdim=True)
@@ -193,6 +195,28 @@ def residual(problem: Problem, z: Tensor, multipliers: Tensor, held: float = 0.0
     if m:
         worst = torch.maximum(worst, (-multipliers[:, :m] / reach).amax(1))
     return torch.where(worst.isnan(), torch.inf, worst)  # NaN is no certificate
+
+
+def with_long_multipliers(problem: Problem, z: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor]:
+    """Multipliers that are right to more digits than float64 has, rounded to float64, and the residual of z with them.
+
+    Multipliers of 1e9 have steps of 1e-7, so no sum of them shows that a point of size 1 is the nearest. Their longer
+    forms differ by the solution of G_W D G_W^T w = G_W D (v − z), as Newton steps find it. Shape: (N, M), (N,).
+    """
+    long = np.longdouble
+    y, lower, upper, total = (v.cpu().numpy().astype(long) for v in (problem.y, *problem.sides[1:], multipliers))
+    active, free = problem.active(multipliers), (z > problem.lower) & (z < problem.upper)
+    for step in range(LONG_STEPS + 1):
+        v = y - problem.matrix.long_transposed_times(total)
+        aim = torch.from_numpy(np.clip(v, lower, upper).astype(float)).to(z)
+        if step < LONG_STEPS:
+            q = problem.matrix.times(
+                torch.where(free, torch.from_numpy((v - z.cpu().numpy()).astype(float)).to(z), 0.0)
+            )
+            w = problem.matrix.solve_active(torch.where(active, q, 0.0), active, (~free).to(torch.int8))
+            total = total + w.cpu().numpy()
+    rounded = torch.from_numpy(total.astype(float)).to(z)
+    return rounded, residual(problem, z, rounded, aim=aim)
 
 
 def certified(problem: Problem, z: Tensor, multipliers: Tensor, steps: Tensor | int = 1) -> Solution:

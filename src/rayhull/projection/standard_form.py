@@ -152,6 +152,14 @@ class Matrix:
         """G^T w for each sample. Shape: (N, M) → (N, d)."""
         return (self.on("columns", w) @ w.mT).mT if self.sparse else w @ self.dense(w)
 
+    @cached_property
+    def long_columns(self) -> sp.csr_array:
+        return self.columns.astype(np.longdouble)
+
+    def long_transposed_times(self, w: Array) -> Array:
+        """G^T w for each sample, in the longest floats that there are. Shape: (N, M) → (N, d)."""
+        return (self.long_columns @ w.T).T
+
     def solve_active(self, q: Tensor, active: Tensor, at_bound: Tensor) -> Tensor:
         """w with (G D G^T) w = q over the active rows, 0 elsewhere; D keeps the coordinates at no bound. (N, M)."""
         if self.count == 1:  # a number instead of a system
@@ -194,6 +202,9 @@ class SampleMatrix(Matrix):
 
     def transposed_times(self, w: Tensor) -> Tensor:
         return (w[:, None, :] @ self.rows.to(w.dtype))[:, 0]
+
+    def long_transposed_times(self, w: Array) -> Array:
+        return (w[:, None, :] @ self.rows.cpu().numpy().astype(w.dtype))[:, 0]
 
     def dense(self, like: Tensor) -> Tensor:
         return self.rows

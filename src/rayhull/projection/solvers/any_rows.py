@@ -18,7 +18,18 @@ import torch
 from torch import Tensor
 
 from rayhull.core import operators
-from rayhull.projection.problem import EMPTY, FLOOR, SOLVED, TOLERANCE, Problem, Solution, Solver, certified, residual
+from rayhull.projection.problem import (
+    EMPTY,
+    FLOOR,
+    SOLVED,
+    TOLERANCE,
+    Problem,
+    Solution,
+    Solver,
+    certified,
+    residual,
+    with_long_multipliers,
+)
 from rayhull.projection.standard_form import StandardForm, regularised_solve
 
 PIVOTS, EXACT_STEPS = 24, 20  # block pivoting gives up after 24 steps, the exact method after 20 (M + d)
@@ -276,6 +287,7 @@ def refined(
     Where an answer that is not certified is near the right one (``ends_near``), very close by: few rows change there.
     """
     solution.read_from(problem)
+    _take_long_multipliers(problem, solution)
     blurred = _blurred(problem, solution)
     if not len(blurred):
         return solution
@@ -291,9 +303,11 @@ def refined(
         inner = solve(close)
         if inner.z is None:
             break
+        _take_long_multipliers(close, inner)
         own = part.clip(inner.z), inner.multipliers / t  # at a degenerate vertex, whose face has many multipliers
         for found, multipliers in (_on_face(part, inner, close.at_bound(inner.multipliers)), own):
             _take_better(part, solution, blurred, found, multipliers, inner.steps)
+        _take_long_multipliers(problem, solution)
         now, failed = solution.residual[blurred], inner.residual[:, None] > TOLERANCE
         gains = (now > SHARPER) & (now < before / 2) & (turn < ROUNDS - 1)
         left = (gains | ((now > TOLERANCE) & ~(failed & (near == FARTHEST))[:, 0])).nonzero()[:, 0]
@@ -312,14 +326,29 @@ def refined(
     return solution
 
 
+def _take_long_multipliers(problem: Problem, solution: Solution) -> None:
+    """Certify points with multipliers so large that their rounding alone hides that these are the nearest ones."""
+    assert solution.z is not None
+    large = solution.multipliers.abs().amax(1) * HELD > TOLERANCE * solution.z.abs().amax(1)
+    open_ = (~(solution.residual <= TOLERANCE) & large).nonzero()[:, 0]
+    if len(open_):
+        part, z = problem.take(open_), solution.z[open_]
+        multipliers, error = with_long_multipliers(part, z, solution.multipliers[open_])
+        _take(solution, open_, Solution(z, multipliers, error, solution.steps[open_], solution.status[open_]))
+
+
 def _take_better(
     part: Problem, solution: Solution, samples: Tensor, z: Tensor, multipliers: Tensor, steps: Tensor
 ) -> None:
     """Take other points of these samples where their residual is smaller."""
     error = residual(part, z, multipliers)
-    better = error < solution.residual[samples]
-    status = torch.where(error <= TOLERANCE, SOLVED, solution.status[samples])
-    other = Solution(z, multipliers, error, solution.steps[samples] + steps, status)
+    _take(solution, samples, Solution(z, multipliers, error, solution.steps[samples] + steps, solution.status[samples]))
+
+
+def _take(solution: Solution, samples: Tensor, other: Solution) -> None:
+    """Take over what has a smaller residual: a point that is certified is an answer, whatever its search ended with."""
+    better = other.residual < solution.residual[samples]
+    other.status = torch.where(other.residual <= TOLERANCE, SOLVED, other.status)
     solution.replace(samples[better], other, better)
 
 
