@@ -61,15 +61,31 @@ GOALS = [
     ("DC dispatch, case30", "test", "gap", 0.001, "gap at most 0.1 %"),
 ]
 
+SAME = "Generators meet the demand of every bus at the least cost, and no line is overloaded."
+WHAT = {  # each problem in a sentence
+    "DC3 convex": "The least of ½ yᵀQy + pᵀy over 50 equalities with the right-hand side of the sample and 50 "
+    "inequalities, in R¹⁰⁰.",
+    "DC3 nonconvex": "DC3's convex problem with pᵀ sin y in place of pᵀy.",
+    "HardNet opt": "DC3's nonconvex problem with HardNet's own numbers.",
+    "HardNet pwc": "A curve through 50 labelled points, with a bound from below or from above on each of four pieces.",
+    "HardNet cbf": "Safe control: a unicycle drives to the origin past two obstacles. Each obstacle is a row on the "
+    "control, and the row follows the state.",
+    "toy MPC": "A plan of twenty steps in the plane: x[k+1] = x[k] + u[k], |u| ≤ 1, |x| ≤ 10, from a given start "
+    "towards (3, -12).",
+    "DC dispatch, case9": SAME,
+    "DC dispatch, case30": SAME,
+}
+
 INTRODUCTION = """# The field's own benchmarks
 
-Other papers on hard constraints have test problems of their own. Here they are, with our layer and theirs:
-DC3's quadratic programs, HardNet's problems, Pi-net's toy MPC, and DC dispatch on two networks of PYPOWER.
+Other papers on hard constraints have test problems of their own. This page has eight of them: our layer, the layers
+of those papers, and the numbers that they published.
 
-They are rebuilt from their public definitions with the published seeds. The optima agree with the papers' to
+The problems are rebuilt from their public definitions with the published seeds. The optima agree with the papers' to
 their last digit."""
 
 READING = """- *rayhull* is `rh.Constrained(200, P, varies=..., strict=True, leak=0)`.
+- The *gap* is how far the loss is above the optimum, as a share of it.
 - *Outside* is the share of test samples that break an inequality at all, judged in float64 without a tolerance.
 - *Met*: the worst of the seeds decides.
 - *Before*: measured with the layer before it was rebuilt. Today's layer is not measured yet.
@@ -164,7 +180,7 @@ def _verdict(met: bool, seeds: int) -> str:
 def section(problem: str, runs: list[Run]) -> str:
     """One problem: a table for each test split."""
     own, found = [run for run in runs if run.problem == problem], medians(runs)
-    parts: list[str] = []
+    parts = [WHAT[problem]] if problem in WHAT else []
     for split in own[0].measures:
         rows = [
             _row(method, found[problem, method, split], sum(run.method == method for run in own))
@@ -219,8 +235,9 @@ def forward_times(rows: list[dict[str, Any]]) -> str:
     every = folded("Milliseconds of every method", table(cells, header))
     return (
         f"## Times of a forward pass\n\n{faster(rows)}\n\n{every}"
-        "\n\nTimes are of the network and its head, in float64 on one processor, all methods of a problem in turns. Of "
-        "safe control they are of the first step. A method that does the same work with any weights is timed untrained."
+        "\n\nTimes are of the network and its head, in float64 on one processor, all methods of a problem in turns. "
+        "Of safe control only the first step of an episode is timed. A method that does the same "
+        "work with any weights is timed untrained."
     )
 
 
@@ -230,8 +247,11 @@ def faster(rows: list[dict[str, Any]]) -> str:
     peers = [r for r in rows if not r["method"].startswith("rayhull") and r["problem"] in own]
 
     def where(part: str) -> str:
-        quick = [f"{r['method']} on {r['problem']}" for r in peers if r[part] < own[r["problem"]][part]]
-        return ", ".join(quick) or "none"
+        quick: dict[str, list[str]] = {}
+        for r in peers:
+            if r[part] < own[r["problem"]][part]:
+                quick.setdefault(r["method"], []).append(r["problem"])
+        return "; ".join(f"{method} on {', '.join(where)}" for method, where in quick.items()) or "none"
 
     return (
         f"- Faster than `rayhull` for the whole test set: {where('all')}.\n- For one sample: {where('one')}.\n\nOnly "
@@ -273,9 +293,9 @@ def grid(rows: list[dict[str, Any]]) -> str:
     methods = [name for name in rows[0] if name not in ("d", "rows")]
     cells = [[r["d"], r["rows"], *(f"{r[m]:.2f}" if m in r else "" for m in methods)] for r in rows]
     return (
-        "## RAYEN's timing grid\n\nMicroseconds a sample of a forward pass: A ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, "
-        "float32. Both layers are told that 0 is an interior point, and RAYEN takes the rows as they are, as its "
-        "authors time it.\n\n"
+        "## RAYEN's timing grid\n\nHow long a forward pass takes for each sample, by coordinates and rows. Rows are "
+        "random: A ~ U(-1, 1), b ~ U(0.1, 1), 2000 samples, float32. Both layers are told that 0 is an interior point, "
+        "and RAYEN takes the rows as they are, as its authors time it.\n\n"
         + folded("Microseconds a sample", table(cells, ["coordinates", "rows", *methods]))
         + "\n\nThe published grid goes on to 10 000 coordinates. Here it ends at a million entries: beyond them "
         "building our layer takes minutes (Newton steps to the centre of the set, each a system of d x d)."

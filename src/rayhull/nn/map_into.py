@@ -45,7 +45,8 @@ class MapInto(Constants, TakesSides, OfSet):
         method: "auto" (``describe()`` says what it took and why), or one by name: "nearest", the nearest point;
             "steps", a fixed number of steps towards it, then a shrink; "shrink"; "vertices", convex weights of the
             vertices; "rays", the paper's weights of lines and rays.
-        steps: how many steps; chosen by a trial if None.
+        steps: how many steps, with method "steps" or "auto" (which then takes them). Without it "auto" chooses the
+            number by a trial, and "steps" takes 20.
         base: x0, a point strictly inside (event shape) that maps start from; a well-centred one by default.
         scale: the size of the data, for sets that are unbounded, or the data themselves (an array of targets).
         strict: zero violation: the floats that come out meet every inequality and bound in rational arithmetic.
