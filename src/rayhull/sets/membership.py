@@ -35,6 +35,11 @@ def violation(P: Statement, x: Any, *, axis: int = -1, **sides: Unpack[GivenSide
 
     Shape: x (\\*, event shape), A (\\*, m, d), b (\\*, m), bounds a number or (\\*, event shape) → (\\*), NumPy or
     torch as x is, in float64. Differentiable for tensors.
+
+    Examples:
+        >>> import rayhull as rh
+        >>> rh.Polyhedron([[1, 1]], [1], lower=0).violation([[0.5, 0.5], [2.0, 1.0], [0.0, -0.25]])
+        array([0.  , 2.  , 0.25])
     """
     _, given, points, batch = _read(P, x, axis, sides, _float64)
     xp = _namespace(points)

@@ -53,7 +53,14 @@ class PointSet(Statement):
         return bool(np.all(np.asarray(self.contains(x))))
 
     def interior_point(self) -> Array:
-        """A well-centred point of the relative interior (event shape): the analytic centre, or near it."""
+        """A well-centred point of the relative interior (event shape): the analytic centre, leaning a little towards 0.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> x = rh.Polyhedron([[1, 1]], [1], lower=0).interior_point()
+            >>> bool((x > 0.1).all() and x.sum() < 0.9)
+            True
+        """
         return np.asarray(self.centre.point.reshape(self.shape))
 
     def _repr_html_(self) -> str:
@@ -171,6 +178,13 @@ class Polyhedron(PointSet):
         """n random points (n, event shape) by hit-and-run from the centre, the same ones for the same ``seed``.
 
         Unbounded directions are cut off.
+
+        Examples:
+            >>> import rayhull as rh
+            >>> P = rh.simplex(3)
+            >>> x = P.sample(100, seed=0)
+            >>> x.shape, bool(P.contains(x).all()), bool((x == P.sample(100, seed=0)).all())
+            ((100, 3), True, True)
         """
         return interior.hit_and_run(self, n, np.random.default_rng(seed)).reshape(n, *self.shape)
 
