@@ -4,6 +4,13 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "projection/solvers/any_rows.py",
+        "        near = torch.where(beyond, near / FARTHER**2, near)",
+        "        near = torch.where(beyond, near, near)",
+        ("test_projection_sparse.py::test_points_whose_multipliers_need_more_digits_are_certified",),
+        "a search that went too far for floats to follow ends there",
+    ),
+    Mutant(
         "projection/problem.py",
         "            total = total + w.cpu().numpy()",
         "            total = total + 0 * w.cpu().numpy()",

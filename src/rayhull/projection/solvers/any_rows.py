@@ -44,7 +44,7 @@ HELD = 32 * 2.0**-52  # of the largest multiplier: what a sum of rows times mult
 FAR = 1e5  # of y, in sizes of z: there the rounding of y shows in the rows that z meets
 NEAREST, NEAR = 0.1, 1e3  # how far the point close by is, in sizes of z: from the end of a path, and elsewhere ...
 FARTHER, FARTHEST = 8.0, 1e5  # ... more by round, and the most
-ROUNDS, MORE = 6, 14  # in all: for points that are blurred while that gains, and for those that are not certified
+ROUNDS, MORE = 6, 20  # in all: for points that are blurred while that gains, and for those that are not certified
 
 Guess = tuple[Tensor | None, Tensor | None]  # active rows, active bounds
 NO_GUESS: Guess = (None, None)
@@ -293,7 +293,7 @@ def refined(
         return solution
     part = problem.take(blurred)
     assert solution.z is not None
-    ends = (solution.residual[blurred] > TOLERANCE) if ends_near else torch.zeros_like(blurred, dtype=torch.bool)
+    ends = (solution.residual[blurred] > TOLERANCE) & ends_near
     z = solution.z[blurred]
     if not bool(ends.all()):
         z[~ends] = _start(part.take((~ends).nonzero()[:, 0]), solve)
@@ -310,11 +310,13 @@ def refined(
         _take_long_multipliers(problem, solution)
         now, failed = solution.residual[blurred], inner.residual[:, None] > TOLERANCE
         gains = (now > SHARPER) & (now < before / 2) & (turn < ROUNDS - 1)
-        left = (gains | ((now > TOLERANCE) & ~(failed & (near == FARTHEST))[:, 0])).nonzero()[:, 0]
+        left = (gains | (now > TOLERANCE)).nonzero()[:, 0]
         if not len(left):
             break
         z = torch.where(failed, z, inner.z)
+        beyond = failed & (near > NEAR)  # too far for floats; less far still leads on from a z that has moved
         near = torch.where(failed | (turn >= ROUNDS - 1), (FARTHER * near).clamp_max(FARTHEST), near)
+        near = torch.where(beyond, near / FARTHER**2, near)
         blurred, part, z, near = blurred[left], part.take(left), z[left], near[left]
     blurred = _blurred(problem, solution)
     blurred = blurred[solution.residual[blurred] <= TOLERANCE]
