@@ -123,6 +123,11 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "a budget below 0": (lambda: rh.Constrained(4, P, max_generators=-1), ValueError, "0 or more, or None .* got -1"),
     "strict in words": (lambda: rh.Constrained(4, P, strict="yes"), TypeError, "must be True or False, got 'yes'"),
+    "a switch in words": (
+        lambda: setattr(rh.Constrained(4, P), "strict", "off"),
+        TypeError,
+        "strict must be True or False, got 'off'",
+    ),
     "a column of text": (
         lambda: rh.parse("x + y <= 1").contains({"y": [1.0, 2.0], "x": [0.5, "a"]}),
         TypeError,

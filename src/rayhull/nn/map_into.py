@@ -17,7 +17,7 @@ from rayhull.maps.shrink import LARGEST, finite, overflow_cut
 from rayhull.nn import per_sample
 from rayhull.nn.blocks import Finishes, Part, Parts, every_coordinate
 from rayhull.nn.constants import Constants, Factory
-from rayhull.nn.options import LayerOptions, Options
+from rayhull.nn.options import LayerOptions, Options, refuse_unless_switch
 from rayhull.nn.recognise import choose, nearest_way, warn
 from rayhull.nn.ways import value_of
 from rayhull.projection.module import OfSet
@@ -139,6 +139,7 @@ class MapInto(Constants, TakesSides, OfSet):
 
     @strict.setter
     def strict(self, on: bool) -> None:
+        refuse_unless_switch("strict", on)
         if on == self.strict:
             return
         finishes = Finishes(self.polyhedron.mirrored_groups, self.factory) if on else None
@@ -153,6 +154,7 @@ class MapInto(Constants, TakesSides, OfSet):
 
     @shrinking.setter
     def shrinking(self, on: bool) -> None:
+        refuse_unless_switch("shrinking", on)
         self._shrinking = on
         for part in self.parts:
             part.way.shrinking = on

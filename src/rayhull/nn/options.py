@@ -75,9 +75,8 @@ class Options:
         nonnegative_named(own.nonnegative)
         weights_named(own.simplex)
         Limits(own.max_generators)
-        for name, switch in (("strict", own.strict), ("smooth", own.smooth)):
-            if not isinstance(switch, bool | np.bool_):
-                raise TypeError(f"{name} must be True or False, got {switch!r}.")
+        refuse_unless_switch("strict", own.strict)
+        refuse_unless_switch("smooth", own.smooth)
         steps = own.steps
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
             raise ValueError(f"steps must be a number of steps, 0 or more, got {steps!r}.")
@@ -106,6 +105,12 @@ class Options:
             raise ValueError(f"units must be a pair, (mean, std) of the data, got {got}.")
         mean, std = units_of(P, *map(_on_the_host, pair))
         return mean.astype(float), std.astype(float)
+
+
+def refuse_unless_switch(name: str, on: object) -> None:
+    """A word would count as True."""
+    if not isinstance(on, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {on!r}.")
 
 
 def _on_the_host(value: Any) -> Any:

@@ -176,6 +176,7 @@ class Projection(OfSet):
 
     @property
     def projector(self) -> Projector:
+        """What finds the points, without a module around it."""
         return self.nearest.projector
 
     def forward(

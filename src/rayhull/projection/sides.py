@@ -164,8 +164,23 @@ class TakesSides(nn.Module):
     ) -> Tensor:
         """Points of the set; what is given beside features replaces what was stated, for all samples or for each.
 
+        Args:
+            features: of a head the features of each sample, of :class:`rayhull.MapInto` the coefficients.
+            b, b_eq: right-hand sides of inequalities and of equalities.
+            lower, upper: bounds.
+            A, A_eq: the rows themselves.
+            base: a point strictly inside the set of each sample, if you know one.
+            h, centre: of a set with cones, as for :func:`rayhull.project`.
+
         Shape: b (\\*, m), b_eq (\\*, m_eq), lower, upper, base and centre (\\*, event shape), A (\\*, m, d),
         A_eq (\\*, m_eq, d), h (\\*, cones)
+
+        Examples:
+            >>> import torch, rayhull as rh
+            >>> P = rh.simplex(3)                               # the sum is 1, for this call 2
+            >>> x = rh.Constrained(8, P)(torch.randn(5, 8), b_eq=2.0)
+            >>> bool(P.contains(x, b_eq=[2.0]).all())
+            True
         """
         if unknown:
             raise TypeError(f"unknown side {min(unknown)!r}: the sides are {', '.join(Sides._fields)}.")
