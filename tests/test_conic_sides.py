@@ -58,6 +58,30 @@ def test_layers_are_inside_the_set_stated_with_the_sides(case: str, method: str)
     assert bool(stated.contains(x).all())
 
 
+TILTED = rh.ellipsoid([[3.0, 1, 0], [1, 2, 0], [0, 0, 1]], 2, centre=[1, 2, 3])
+TILTED = TILTED & rh.Polyhedron(A_eq=[[1.0, 2, -1]], b_eq=[2.1], lower=[-9] * 3, shape=3)
+
+
+@pytest.mark.parametrize("method", ["auto", "nearest", "steps", "shrink"])
+@pytest.mark.parametrize("side", ["h", "centre", "b_eq"])
+def test_layers_are_inside_the_sets_of_their_samples_at_every_scale(side: str, method: str) -> None:
+    into, generator = rh.MapInto(TILTED, method=method), torch.Generator().manual_seed(0)
+    for dtype in (torch.float32, torch.float64):
+        into.to(dtype)
+        for scale in (1, 1e3, 1e6, 1e30):
+            stated = {"h": torch.tensor([2.0]), "centre": torch.tensor([1.0, 2, 3]), "b_eq": torch.tensor([2.1])}[side]
+            sides: Any = {side: stated.to(dtype) + 0.2 * torch.rand(16, len(stated), dtype=dtype, generator=generator)}
+            c = scale * torch.randn(16, into.coefficients, dtype=dtype, generator=generator)
+            assert bool(TILTED.contains(into(c, **sides), **sides).all()), (dtype, scale)
+
+
+def test_a_strict_layer_with_a_centre_of_the_sample_keeps_the_equalities() -> None:
+    into = rh.MapInto(TILTED, strict=True, dtype=torch.float64)
+    centre = torch.tensor([1.0, 2, 3], dtype=torch.float64) + 0.2 * torch.rand(16, 3, dtype=torch.float64)
+    x = into(3 * torch.randn(16, 3, dtype=torch.float64), centre=centre)
+    assert bool(TILTED.contains(x, centre=centre).all())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("case", list(CASES)[:5])
 def test_strict_layers_hold_bounds_that_the_set_has_not(case: str, dtype: torch.dtype) -> None:

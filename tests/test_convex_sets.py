@@ -209,6 +209,18 @@ def test_every_input_is_mapped_inside_with_finite_gradients(name):
 
 
 @EVERY
+@pytest.mark.parametrize("method", ["auto", "nearest", "steps", "shrink"])
+def test_far_features_are_mapped_inside_to_a_few_ulp(name, method):
+    S, generator = SETS[name](), torch.Generator().manual_seed(0)
+    into = rh.MapInto(S, method=method)
+    for dtype in (torch.float32, torch.float64):
+        into.to(dtype)
+        for scale in (1, 1e3, 1e6, 1e30):
+            c = scale * torch.randn(16, into.coefficients, dtype=dtype, generator=generator)
+            assert S.contains(into(c)).all(), (dtype, scale)
+
+
+@EVERY
 @pytest.mark.parametrize("method", ["steps", "shrink"])
 def test_points_inside_stay_where_they_are(name, method):
     S = SETS[name]()

@@ -437,6 +437,13 @@ MUTANTS = [
         "a graph divides 0 by 0 where the point before the map is 0, and its derivative is NaN",
     ),
     Mutant(
+        "nn/per_sample.py",
+        "S.along.null @ S.along.null.T)",
+        "np.eye(S.dim))",
+        ("test_conic_sides.py::test_layers_are_inside_the_sets_of_their_samples_at_every_scale",),
+        "a centre of the sample moves points off the equalities",
+    ),
+    Mutant(
         "nn/conic.py",
         "torch.where(outside, length, 1.0).clamp_min(",
         "length.clamp_min(",

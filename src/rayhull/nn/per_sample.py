@@ -29,7 +29,7 @@ from rayhull.nn.constants import Constants
 from rayhull.nn.options import Options, Ranges
 from rayhull.nn.recognise import warn
 from rayhull.nn.sample_finish import finished, refuse_nan
-from rayhull.nn.ways import value_of
+from rayhull.nn.ways import FAR_OF_CONES, WIDER, in_reach, value_of
 from rayhull.projection.conic import with_bounds
 from rayhull.projection.formulas import formula_of
 from rayhull.projection.module import NearestPoint
@@ -69,6 +69,7 @@ class PerSample(Constants):
         self.conic: ConicPull | None = None
         if (S := with_cones(P)) is not None:
             self.constant("centre", S.stated_centre)
+            self.constant("along", S.along.null @ S.along.null.T)  # a centre moves a base point along the equalities
             if not S.centre.implicit.any():
                 wide = with_bounds(S)
                 wide.centre, wide.interior_direction = S.centre, None  # a call with sides has its own base points
@@ -124,7 +125,7 @@ class PerSample(Constants):
         if sides.base is not None or sides.has_rows:
             return sides.base
         if sides.centre is not None:
-            stated = stated + (sides.centre - self.centre).to(stated.dtype)
+            stated = stated + ((sides.centre - self.centre).to(self.along.dtype) @ self.along).to(stated.dtype)
         if self.rule is None:
             if sides.b_eq is None:
                 return None if sides.centre is None else stated
@@ -289,6 +290,8 @@ def _nearest(into: MapInto, c: Tensor, sides: Sides, leak: float) -> Tensor:
     """The nearest points of the samples' own sets; without an unconstrained point, to points of the stated one."""
     own = into._per_sample
     u = into.parts.unconstrained(c) if into.keeps_inside else own.in_shares(into.parts(c), sides)
+    if own.nearest.has_cones:
+        u = in_reach(u, WIDER * FAR_OF_CONES * torch.maximum(into.units, into.base.abs()).amax())
     past = Leak(leak, into.units, into._block)
     found = own.nearest.projector.direct(u, past if leak else None, sides)
     return leaking(own.points(damped(u, leak), sides), u, past) if found is None else found

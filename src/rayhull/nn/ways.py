@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # point in float64, and no solver could certify which one of it is nearest. Such a point is brought nearer to 0.
 FAR = 2.0**36
 FAR_OF_CONES = 2.0**12  # the same for cones, in units of the set or of the base point, whichever is larger
+WIDER = 2.0**12  # times that with sides of the sample, whose set may be as much wider than the stated one
 
 
 def value_of(y: Tensor, x: Tensor) -> Tensor:
@@ -49,7 +50,7 @@ def closed(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     return x
 
 
-def in_reach(y: Tensor, reach: float) -> Tensor:
+def in_reach(y: Tensor, reach: float | Tensor) -> Tensor:
     """y, shortened where its largest entry is beyond; no 0 / 0 at 0, whose derivative would be NaN."""
     return y / (y.abs().amax(-1, keepdim=True) / reach).clamp_min(1.0)
 
@@ -216,7 +217,8 @@ class Nearest(Seen):
             if (formula := formula_of(self.projector, sides.given, u.device)) is not None:
                 return formula(x.reshape(*x.shape[:-1], *self.event), given).reshape(x.shape) + mark
         known = (u - u == 0).all(-1, keepdim=True)
-        x = torch.where(known, u if given else in_reach(u, self.reach), torch.zeros_like(u))
+        reach = self.reach if not given else self.reach * WIDER if self.nearest.has_cones else None
+        x = torch.where(known, u if reach is None else in_reach(u, reach), torch.zeros_like(u))
         z: Tensor = self.nearest(x.reshape(*x.shape[:-1], *self.event), **given).reshape(x.shape)
         return torch.where(known, z, torch.full_like(z, torch.nan))
 

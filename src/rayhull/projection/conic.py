@@ -77,10 +77,19 @@ class ConicProjector:
         p = (flat.double().cpu() - start) @ null
         p, c = (Once.apply(v.expand(len(flat), -1)) for v in (p, c))  # type: ignore[no-untyped-call]
         some = max(1, CHUNK // (along.matrix.size + 1))
-        found = [Problem(along, *own).solve() for own in zip(p.split(some), c.split(some), strict=True)]
+        found = [_solved(along, *own) for own in zip(p.split(some), c.split(some), strict=True)]
         y, residual = (torch.cat(part) for part in zip(*found, strict=True))
         _refuse(residual, stated=not sides.given)
         return (start + y @ null.mT).to(x).reshape(x.shape), Info(residual.reshape(batch))
+
+
+def _solved(along: Along, p: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Nearest points and their residuals. Far points and large multipliers leave their rounding errors in s: the
+    nearest point of what was found has next to no multipliers, and meets the rules to the last digits.
+    """
+    y, residual = Problem(along, p, c).solve()
+    inside = Problem(along, y.detach(), c.detach()).touched_up()
+    return y + (inside - y).detach(), residual
 
 
 def with_bounds(S: ConvexSet) -> ConvexSet:
@@ -211,14 +220,8 @@ class Problem:
         for _ in range(ROUNDS):
             if bool((residual < NEAR).all()):
                 break
-            new = pair = self._minimised(pair, penalty)
-            for k in range(POLISH):
-                new = self.newton(new) if k else new
-                after = self.residual(new)
-                best = torch.where((after < residual).unsqueeze(1), new, best)
-                residual = torch.minimum(residual, after)
-                if bool((residual < LAST).all()):
-                    break
+            pair = self._minimised(pair, penalty)
+            best, residual = self._polished(pair, best, residual)
             pair = torch.where((residual < TRUSTED).unsqueeze(1), best, pair)
             own = self._length(self.c, pair[:, : self.q]).clamp_min(SMALLEST / self.weight)
             penalty = (GROWTH * penalty).clamp_max(LARGEST)
@@ -228,6 +231,26 @@ class Problem:
                 penalty = torch.where(far.unsqueeze(1), GROWTH, penalty)
                 pair, best = (torch.cat([v[:, : self.q] / share, v[:, self.q :]], 1) for v in (pair, best))
                 residual = self.residual(best)
+        return best, residual
+
+    @torch.no_grad()
+    def touched_up(self) -> Tensor:
+        """Nearest points of points that are in the set but for rounding (n, q): the apex of a cone at 0 is 0."""
+        pair = torch.cat([self.p, 0 * self.c], 1)
+        best, residual = self._polished(pair, pair, self.residual(pair))
+        zero = self.residual(torch.cat([0 * self.p, best[:, self.q :]], 1))
+        known = (residual == 0) | (zero > residual.clamp_min(LAST))
+        return torch.where(known.unsqueeze(1), best[:, : self.q] * self.size, 0.0)
+
+    def _polished(self, new: Tensor, best: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """The best of a pair, of Newton steps from there and of what was best before."""
+        for k in range(POLISH):
+            new = self.newton(new) if k else new
+            after = self.residual(new)
+            best = torch.where((after < residual).unsqueeze(1), new, best)
+            residual = torch.minimum(residual, after)
+            if bool((residual < LAST).all()):
+                break
         return best, residual
 
     def _minimised(self, pair: Tensor, penalty: Tensor) -> Tensor:
