@@ -101,6 +101,12 @@ def test_a_strict_layer_refuses_another_single_value_until_its_base_point_has_it
     assert bool((x[:, 0] - 0.3).abs().max() < 1e-15)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_centre_that_is_no_number_is_refused_by_its_name(strict: bool) -> None:
+    with pytest.raises(ValueError, match="centre must hold numbers, got NaN in sample 1"):
+        rh.MapInto(BALL, strict=strict)(torch.zeros(2, 3), centre=torch.tensor([[0.0, 0, 0], [0, torch.nan, 0]]))
+
+
 def test_bounds_beyond_every_point_leave_an_empty_set() -> None:
     with pytest.raises(EmptySetError, match="sample 0 is empty"):
         rh.project(BALL, torch.zeros(2, 3), upper=torch.tensor([-2.0, 0, 0]))
