@@ -10,11 +10,12 @@ from torch import Tensor
 
 import rayhull as rh
 from rayhull.core import operators
-from rayhull.errors import EmptySetError
+from rayhull.errors import EmptySetError, UnverifiedError
 from rayhull.projection.intervals import intervals
 from rayhull.projection.plan import plan
 from rayhull.projection.problem import with_long_multipliers
 from rayhull.projection.solvers.any_rows import InteriorPoint
+from rayhull.projection.standard_form import Matrix
 
 long_floats = np.finfo(np.longdouble).eps < 2.0**-60
 needs_long_floats = pytest.mark.skipif(not long_floats, reason="needs floats longer than float64")
@@ -258,6 +259,19 @@ def test_sides_that_contradict_each_other_are_named():
         rh.project(P, x, upper=upper)
     z = rh.project(P, x, upper=upper, infeasible="least")
     torch.testing.assert_close(z[0], rh.project(P, x)[0])
+
+
+@needs_core
+def test_a_large_set_without_points_is_found_out_without_a_dense_matrix(monkeypatch):
+    P = storage(3000)
+    monkeypatch.setattr(Matrix, "dense_array", property(lambda self: pytest.fail("the rows were made dense")))
+    upper = torch.tensor([[4.0], [1e-3]], dtype=torch.float64).expand(2, 6000)
+    x = torch.zeros(2, 6000, dtype=torch.float64)
+    with pytest.raises(EmptySetError, match="sample 1"):
+        rh.project(P, x, upper=upper)
+    with pytest.raises(UnverifiedError, match="least violation of 3000 rows of 6000 coordinates"):
+        rh.project(P, x, upper=upper, infeasible="least")
+    assert rh.project(P, x, upper=upper, infeasible="nan").isnan().all(1).tolist() == [False, True]
 
 
 @needs_core

@@ -4,6 +4,13 @@ from tests.mutants import Mutant
 
 MUTANTS = [
     Mutant(
+        "projection/standard_form.py",
+        '        """The same by its entries."""\n        return self.rows',
+        '        """The same by its entries."""\n        return sp.csr_array(self.dense_array)',
+        ("test_projection_sparse.py::test_a_large_set_without_points_is_found_out_without_a_dense_matrix",),
+        "gigabytes are taken to see that a large sparse set is empty",
+    ),
+    Mutant(
         "projection/solvers/any_rows.py",
         "        near = torch.where(beyond, near / FARTHER**2, near)",
         "        near = torch.where(beyond, near, near)",

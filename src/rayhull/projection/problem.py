@@ -262,7 +262,7 @@ def is_empty(problem: Problem, sample: int) -> bool:
     c, lower, upper = (v[sample if len(v) > 1 else 0].cpu().numpy() for v in problem.sides)
     if (lower > upper).any():
         return True
-    G, eye = sp.csr_array(problem.matrix.array(sample)), sp.eye_array(len(lower), format="csr")
+    G, eye = problem.matrix.by_entries(sample), sp.eye_array(len(lower), format="csr")
     rows, rhs = sp.vstack([G, -G[problem.m :], eye, -eye]), np.concatenate([c, -c[problem.m :], upper, -lower])
     some = rhs < np.inf
     found = deepest(sp.csr_array(rows)[some], rhs[some], sp.csr_array((0, len(lower))), np.zeros(0))

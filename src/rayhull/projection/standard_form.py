@@ -180,6 +180,10 @@ class Matrix:
         """G (M, d) of one sample in NumPy."""
         return self.dense_array
 
+    def by_entries(self, sample: int) -> sp.csr_array:
+        """The same by its entries."""
+        return self.rows
+
     def step(self, like: Tensor) -> Tensor:
         """1 / the largest eigenvalue of G G^T, the step length of gradients on the dual. Shape: (1 or N, 1)."""
         return torch.full((1, 1), 1 / self.largest_eigenvalue, dtype=like.dtype, device=like.device)
@@ -214,6 +218,9 @@ class SampleMatrix(Matrix):
 
     def array(self, sample: int) -> Array:
         return self.rows[sample].detach().cpu().numpy()
+
+    def by_entries(self, sample: int) -> sp.csr_array:
+        return sp.csr_array(self.array(sample))
 
     def step(self, like: Tensor) -> Tensor:
         norms = torch.linalg.matrix_norm(self.rows, 2) if self.rows.numel() else self.rows.new_ones(len(self.rows))

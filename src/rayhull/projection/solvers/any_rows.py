@@ -310,7 +310,8 @@ def refined(
         _take_long_multipliers(problem, solution)
         now, failed = solution.residual[blurred], inner.residual[:, None] > TOLERANCE
         gains = (now > SHARPER) & (now < before / 2) & (turn < ROUNDS - 1)
-        left = (gains | (now > TOLERANCE)).nonzero()[:, 0]
+        ended = (failed & (t >= 1))[:, 0]  # at y itself: the same would be found again
+        left = (gains | ((now > TOLERANCE) & ~ended)).nonzero()[:, 0]
         if not len(left):
             break
         z = torch.where(failed, z, inner.z)

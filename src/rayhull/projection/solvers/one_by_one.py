@@ -13,11 +13,13 @@ import scipy
 import torch
 from torch import Tensor
 
+from rayhull.errors import UnverifiedError
 from rayhull.projection.problem import EMPTY, SOLVED, UNSOLVED, Problem, Solution, Solver, certified
 from rayhull.projection.solvers.any_rows import dual_solution, refined
 from rayhull.projection.standard_form import SampleMatrix
 from rayhull.sets.rows import Array
 
+MOST_PLACES = 20_000_000  # in the rows with their violations, which are dense: beyond them it takes hours
 STIFFNESS = 1e4  # a violation weighs 1e8 times as much as a distance
 
 
@@ -96,9 +98,14 @@ def least_violation(problem: Problem) -> Tensor:
 
     The violations are further coordinates s: G z − s / STIFFNESS <= c. Bounds that cross are taken at their middle.
     """
-    d = problem.y.shape[1]
+    d, count = problem.y.shape[1], problem.matrix.count
+    if count * (d + count) > MOST_PLACES:
+        raise UnverifiedError(
+            f"No point of least violation of {count} rows of {d} coordinates: it is searched for with dense rows of up "
+            f'to {MOST_PLACES:,} places. infeasible="nan" marks these samples; P.with_sides(b_eq=b_eq[i]) says why.'
+        )
     problem = _uncrossed(problem)
-    if not problem.matrix.count:
+    if not count:
         return problem.clip(problem.y)
     soft = _with_violations(problem)
     solution = dual_solution(soft)
