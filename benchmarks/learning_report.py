@@ -12,7 +12,7 @@ from benchmarks.harness import RESULTS, table
 from benchmarks.learning import PROBLEMS
 from benchmarks.learning_training import RATES, SEEDS
 
-OURS = ("auto", "auto, extents", "nearest", "nearest, no leak", "steps", "shrink")
+OURS = ("auto", "auto, extents", "auto, scale=targets", "nearest", "nearest, no leak", "steps", "shrink")
 BEFORE = ("auto, before", "nearest, before", "nearest with leak, before", "steps, before", "shrink, before")
 HARD = (
     *OURS,

@@ -88,6 +88,14 @@ def by_extents(problem: Problem) -> Head:
     return replace(taken, training=training, evaluation=evaluation, layer=None)
 
 
+def by_scale(problem: Problem) -> Head:
+    """auto, told the size of the targets, as the guide advises."""
+    targets = problem.data["train"]
+    if targets.shape[1:] != problem.P.shape:
+        raise NotForThisSet("its data are no points of the set")
+    return ours(scale=targets)(problem)
+
+
 def half_extents(P: rh.Polyhedron) -> Array:
     """Half the length of the set's shadow on each coordinate (d,), by two linear programs each."""
     rows = {"A_ub": P.inequalities.matrix, "b_ub": P.inequalities.rhs} if len(P.inequalities) else {}
@@ -177,6 +185,7 @@ LEFT_OUT = f"left out beyond {SMALL} rows and bounds, or with sides of the sampl
 METHODS: dict[str, Callable[[Problem], Head]] = {
     "auto": ours(),
     "auto, extents": by_extents,
+    "auto, scale=targets": by_scale,
     "nearest": ours(method="nearest"),
     "nearest, no leak": ours(method="nearest", leak=0.0),
     "steps": ours(method="steps"),
