@@ -25,13 +25,6 @@ MUTANTS = [
         "points far from a set with strong and weak lines are given up, and said to be far from certified",
     ),
     Mutant(
-        "projection/problem.py",
-        "return rounded, residual(problem, z, rounded, aim=aim)",
-        "return rounded, residual(problem, z, rounded, aim=z)",
-        ("test_projection_sparse.py::test_long_multipliers_certify_no_other_point",),
-        "any point of the face is certified as the nearest where multipliers are large",
-    ),
-    Mutant(
         "projection/plan.py",
         "ENDLESS = 2_000_000",
         "ENDLESS = 20_000_000",
