@@ -12,11 +12,13 @@ class RayhullError(Exception):
 
 
 class EmptySetError(RayhullError, ValueError):
-    """The stated rows have no common point (``message``); ``rows`` names a small group that contradicts itself."""
+    """The stated rows have no common point (``message``); ``rows`` names a small group that contradicts itself,
+    ``samples`` has the numbers of those of a batch whose own sets are empty.
+    """
 
-    def __init__(self, message: str, rows: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, rows: Sequence[str] = (), samples: Sequence[int] = ()) -> None:
         super().__init__(message)
-        self.rows = tuple(rows)
+        self.rows, self.samples = tuple(rows), tuple(samples)
 
 
 class BudgetExceededError(RayhullError, RuntimeError):

@@ -86,15 +86,14 @@ def _tightened(own: PerSample, x: Tensor, sides: Sides, rows: Tensor, b: Tensor,
     try:
         return clamped_inside(own.points(x.double(), sides._replace(**tight)).to(x.dtype), ends)
     except EmptySetError as error:  # of the tightened set: the set itself has a point, which came in
-        samples = str(error).partition(". ")[0].rpartition(" of ")[2]
-        raise _uncertified(own, samples, f"too thin for {x.dtype}") from None
+        raise _uncertified(own, torch.tensor(error.samples), f"too thin for {x.dtype}") from None
 
 
-def _uncertified(own: PerSample, samples: str, why: str) -> RayhullError:
+def _uncertified(own: PerSample, samples: Tensor, why: str) -> RayhullError:
     other = 'infeasible="nan" or strict=False' if own.conic is None else "strict=False"
     return RayhullError(
-        f"strict=True cannot certify {samples}: their sets are {why}. Give base points inside them (base=), or use "
-        f"{other}."
+        f"strict=True cannot certify {sample_names(samples)}: their sets are {why}. Give base points inside them "
+        f"(base=), or use {other}."
     )
 
 
@@ -109,7 +108,7 @@ def _refused(own: PerSample, out: Tensor, held: Tensor, x: Tensor, sides: Sides)
     refuse_nan(sides)
     if own.infeasible == "least":
         return torch.where(held.unsqueeze(-1), out, x)
-    raise _uncertified(own, sample_names(lost.nonzero()), f"empty, or too thin for {x.dtype}")
+    raise _uncertified(own, lost.nonzero(), f"empty, or too thin for {x.dtype}")
 
 
 def refuse_nan(sides: Sides) -> None:

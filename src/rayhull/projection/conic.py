@@ -135,7 +135,8 @@ def _refuse(residual: Tensor, *, stated: bool) -> None:
     lost, bad = ((residual > most).nonzero()[:, 0].tolist() for most in (LOST, CERTIFIED))
     if lost and not stated:
         raise EmptySetError(
-            f"the set of sample {lost[0]} is empty: no point keeps its rows and cones ({len(lost)} in all)."
+            f"the set of sample {lost[0]} is empty: no point keeps its rows and cones ({len(lost)} in all).",
+            samples=lost,
         )
     if bad:
         raise UnverifiedError(

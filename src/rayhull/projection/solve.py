@@ -60,7 +60,8 @@ class Projected:
             raise EmptySetError(
                 f"No point satisfies the right-hand sides and bounds of {sample_names(samples)}. "
                 "P.with_sides(b_eq=b_eq[i]) names the rules of sample i that contradict each other; "
-                'infeasible="least" gives the point of least violation.'
+                'infeasible="least" gives the point of least violation.',
+                samples=torch.unique(samples).tolist(),
             )
         if len(samples):
             self.infeasible.append(samples)
