@@ -319,14 +319,19 @@ def refined(
         near = torch.where(failed | (turn >= ROUNDS - 1), (FARTHER * near).clamp_max(FARTHEST), near)
         near = torch.where(beyond, near / FARTHER**2, near)
         blurred, part, z, near = blurred[left], part.take(left), z[left], near[left]
+    _move_onto(problem, solution, solve)
+    return solution
+
+
+def _move_onto(problem: Problem, solution: Solution, solve: Callable[[Problem], Solution]) -> None:
+    """Move certified points that are beside the set by the rounding of y onto it."""
     blurred = _blurred(problem, solution)
     blurred = blurred[solution.residual[blurred] <= TOLERANCE]
-    if len(blurred) and solution.z is not None:  # points beside the set by the rounding of y are moved onto it
+    if len(blurred) and solution.z is not None:
         part = problem.take(blurred)
         inner = solve(part.at(solution.z[blurred]))
         if inner.z is not None:
             _take_better(part, solution, blurred, inner.z, solution.multipliers[blurred], inner.steps)
-    return solution
 
 
 def _take_long_multipliers(problem: Problem, solution: Solution) -> None:
