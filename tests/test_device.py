@@ -19,7 +19,7 @@ from rayhull.nn.export import to_onnx
 from tests.zoo import ZOO
 
 # launches of a closed form or a shrink, of a strict finish, of a step, in all; backwards of a step, and of the rest
-CLOSED, STRICT, STEP, MOST = 40, 70, 12, 400
+CLOSED, STRICT, STEP, MOST = 53, 70, 12, 400
 BACK, BACK_REST = 25, 140
 MOST_LONG = 500  # where 96 steps are taken
 SETS = {

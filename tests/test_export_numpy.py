@@ -211,3 +211,11 @@ def test_a_layer_may_be_exported_twice_and_used_in_between() -> None:
     h, upper = torch.randn(2, 4), torch.full((2, 4, 4), 0.75)
     torch.export.export(layer, (h,), {"upper": upper})
     assert near(rh.to_numpy(layer, sides=("upper",))(h.numpy(), upper=upper.numpy()), layer(h, upper=upper))
+
+
+def test_a_program_meets_a_row_from_far_away_too() -> None:
+    P = rh.checkerboard((8, 8), tiles=(4, 4)) & rh.box(-1, 1)
+    torch.manual_seed(0)
+    program = rh.to_numpy(rh.Constrained(64, P).eval())
+    x = program(1e3 * torch.randn(2000, 64).numpy())
+    assert P.contains(np.asarray(x)).all()

@@ -345,4 +345,11 @@ MUTANTS = [
         ("test_convex_sets.py::test_at_a_kink_what_is_met_without_a_multiplier_counts_as_absent",),
         "an apex that is met without a multiplier is half there",
     ),
+    Mutant(
+        "projection/formulas.py",
+        "    over = z @ row[:, None] - c\n    weight",
+        "    over = 0 * (z @ row[:, None] - c)\n    weight",
+        ("test_export_numpy.py::test_a_program_meets_a_row_from_far_away_too",),
+        "the rounding of far points stays beside a row in graphs",
+    ),
 ]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Formula = Callable[[Tensor, dict[str, Any]], Tensor]
 OfBlock = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # y, c, lower, upper → z
+FEWEST = 1e-12  # the least share of a unit row in its free coordinates that still moves them
 MISSED, ROUNDED = 1e-3, 1e-5  # a point further from its row, against its side and the point, shows an empty set
 
 
@@ -119,11 +120,25 @@ def _formula_of(block: Block, varied: str) -> OfBlock | None:
         return lambda y, c, lower, upper: clamped(y, lower, upper)
     if form.matrix.count == 1:
         rows, equality = Kept(form.matrix.dense_array), form.m == 0
-        return lambda y, c, lower, upper: clipped_shift(y, rows.like(y)[0], c[:, 0], lower, upper, equality=equality)
+
+        def shifted(y: Tensor, c: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+            row = rows.like(y)[0]
+            z = clipped_shift(y, row, c[:, 0], lower, upper, equality=equality)
+            return clamped(z - _beside(z.detach(), row, c, lower, upper, equality), lower, upper)
+
+        return shifted
     if form.m == 0 and not form.bounded and "bounds" not in varied:
         rows, inverse = Kept(form.matrix.dense_array), Kept(form.matrix.pseudo_inverse)
         return lambda y, c, lower, upper: y - (y @ rows.like(y).mT - c) @ inverse.like(y).mT
     return _chain(block, varied)
+
+
+def _beside(z: Tensor, row: Tensor, c: Tensor, lower: Tensor, upper: Tensor, equality: bool) -> Tensor:
+    """What the rounding of a point far away leaves beside the row, in the coordinates between their bounds."""
+    free = ((z > lower) & (z < upper)) * row
+    over = z @ row[:, None] - c
+    weight = (free @ row[:, None]).clamp_min(FEWEST)
+    return free * ((over if equality else over.relu()) / weight)
 
 
 def _chain(block: Block, varied: str) -> OfBlock | None:
